@@ -804,6 +804,7 @@ def test_pylance_decoder_agrees_on_index_sections(tmp_path: Path) -> None:
     assert compare_with_decoder(pb_table.IndexSection, probe.ask_index_section) > 100
 
 
+@pytest.mark.slow
 def test_pylance_decoder_agrees_on_transactions(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_transaction.Transaction, probe.ask_transaction) > 1000
@@ -859,6 +860,7 @@ class PageProbe:
         return complaint(lambda: LanceFileReader(str(self.path)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "message_type"),
     [("2.0", pb20.ArrayEncoding), ("2.2", pb21.PageLayout), ("2.3", pb23.PlanarLayout)],

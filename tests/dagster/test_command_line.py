@@ -163,6 +163,7 @@ def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_
     assert len(line) < 300
 
 
+@pytest.mark.slow
 def test_a_typed_failure_logs_its_stack_once(command_line, tmp_path) -> None:
     config = tmp_path / "run.yaml"
     config.write_text("ops: {plan_rewrites: {config: {threshold: 7}}}")

@@ -7,6 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 import lance_core
 from tests.support.local_rewriting import ids, write_fragments
 
@@ -14,6 +16,8 @@ LAKE = """
 import os
 import time
 from pathlib import Path
+
+import pytest
 
 import pyarrow as pa
 
@@ -37,6 +41,7 @@ defs = project.definitions()
 """
 
 
+@pytest.mark.slow
 def test_compaction_waits_for_the_ingest_of_another_process_and_takes_in_its_rows(command_line, tmp_path) -> None:
     uri = str(tmp_path / "lake" / "events.lance")
     write_fragments(uri, 4)

@@ -39,8 +39,8 @@ def test_a_run_in_the_process_leaves_forked_pools_working() -> None:
         assert pool.map(abs, [-1, -2]) == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-@pytest.mark.sampled(1)
 def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
     """A shell without job control starts background commands with SIGINT ignored."""
     test = f"{Path(__file__).name}::{test_a_run_in_the_process_leaves_forked_pools_working.__name__}"

@@ -33,13 +33,12 @@ def materializations(server: DevServer) -> list[dict[str, Any]]:
     return server.query(MATERIALIZATIONS)["assetOrError"]["assetMaterializations"]
 
 
+@pytest.mark.slow
 @pytest.mark.ui
 @pytest.mark.spark
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (Debian: apt-get install chromium)")
-@pytest.mark.parametrize("num_runs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_runs_launched_from_the_web_interface_show_their_versions(
-    web_server, run_config, ten_rows, tmp_path, num_runs
-) -> None:
+def test_runs_launched_from_the_web_interface_show_their_versions(web_server, run_config, ten_rows, tmp_path) -> None:
+    num_runs = 2
     uri = str(tmp_path / "lake" / "events.lance")
     config = yaml.safe_load(run_config({"source": ten_rows, "uri": uri}).read_text())
     run_ids = []

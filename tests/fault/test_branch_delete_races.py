@@ -182,7 +182,7 @@ USES = pytest.mark.parametrize(
 
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_operation_that_needs_a_deleted_branch_is_refused_or_keeps_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -88,6 +88,7 @@ def _check_kept(table: AgedTable, kept: list[int], rows: dict[int, object]) -> N
     assert lance_core.dataset(table.uri).tags.get_version("kept") == 2
 
 
+@pytest.mark.slow
 def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) -> None:
     latest = lance.dataset(table.uri).version
     calls = _clean(table).calls

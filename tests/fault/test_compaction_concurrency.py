@@ -144,6 +144,7 @@ def compact_beside_a_writer(uri: str, seconds: float) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 def test_compaction_beside_a_writer_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
     compact_beside_a_writer(str(tmp_path / "t"), seconds=3)
 

@@ -151,8 +151,8 @@ def test_a_compaction_with_one_failed_call_leaves_old_or_new_rows(source: Path, 
     assert {"done", "failed"} <= outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", list(When))
-@pytest.mark.sampled(1)
 def test_a_compaction_with_a_failed_call_after_a_conflict_keeps_committed_files(source: Path, when: When) -> None:
     """Other groups are committed then; whatever fails afterwards, their files stay."""
     calls, acted_at = calls_with_rival(source)
@@ -215,6 +215,7 @@ def _in_child(action: Callable[[], object]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
+@pytest.mark.slow
 def test_a_compaction_killed_at_any_call_leaves_old_or_new_rows(source: Path) -> None:
     """Before each call, which is after the one before it; and after the last."""
     calls = calls_of(source)

@@ -72,6 +72,7 @@ def test_many_simultaneous_deletes_of_lance_core_and_pylance_remove_exactly_thei
     _race(str(tmp_path / "t"), num_writers=6, num_each=30, num_appends=30)
 
 
+@pytest.mark.slow
 def test_simultaneous_deletes_of_the_same_rows_count_each_row_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), pa.int64())}), uri)

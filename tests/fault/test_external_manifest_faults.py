@@ -18,6 +18,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(server, proxy, server.bucket)
 
 
+@pytest.mark.slow
 def test_an_append_with_one_failed_dynamodb_or_s3_request_is_committed_once(bench: Bench) -> None:
     bench.fail_each_request("append", QUICK)
     assert not any(request.conditional for request in bench.proxy.requests)

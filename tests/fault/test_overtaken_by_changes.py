@@ -142,9 +142,9 @@ def _make(length: int) -> list[tuple[str, ...]]:
     return list(itertools.product(CHANGES, repeat=length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("ours", OURS)
-@pytest.mark.sampled(2)
 def test_a_late_commit_is_in_the_table_or_refused(
     ours: str, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,7 +232,7 @@ def _on_store(server: S3Server, tmp_path: object, store: str, name: str, layout:
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", ["append", "delete", "config"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_overtaken_commit_on_every_store_is_kept_or_refused(
     server: S3Server, store: str, name: str, tmp_path: object
 ) -> None:

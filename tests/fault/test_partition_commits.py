@@ -132,6 +132,7 @@ def test_different_partitions_committed_by_processes_at_the_same_time_all_take_e
     assert _values(uri) == [103, 203, 303]
 
 
+@pytest.mark.slow
 def test_one_partition_committed_by_processes_at_the_same_time_has_the_rows_of_the_last(
     uri: str, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_one_partition_committed_by_processes_at_the_same_time_has_the_rows_of_t
     assert _values(uri) == [10, 11, 20, 21, 30, 31, last]
 
 
+@pytest.mark.slow
 def test_one_write_committed_by_processes_at_the_same_time_makes_one_version(uri: str, tmp_path: Path) -> None:
     staged = _staged(uri, _rows(2, 200), "`day` = 2")
     assert _race(tmp_path, [staged], [staged], [staged]) == [[2]] * 3

@@ -126,7 +126,7 @@ def test_power_loss_at_any_step_of_every_operation_leaves_the_table_whole(operat
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_operation_leaves_no_descriptor_open(operation: str, tmp_path: Path) -> None:
     numbers = iter(range(100))
 

@@ -29,7 +29,7 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_operation_with_one_failed_s3_request_takes_effect_at_most_once(bench: Bench, operation: str) -> None:
     bench.fail_each_request(operation, QUICK)
 
@@ -162,6 +162,7 @@ def test_a_throttled_request_is_repeated(bench: Bench) -> None:
     assert len(bench.proxy.requests) == 2
 
 
+@pytest.mark.slow
 def test_the_commit_is_sent_once_and_never_in_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_core.io.s3_upload.PART_BYTES", 2000)
     for fault in (Fault.BEFORE, Fault.RESET, Fault.TORN):
@@ -195,6 +196,7 @@ def test_an_upload_in_parts_that_fails_is_aborted(bench: Bench, monkeypatch: pyt
     assert bench.server.keys(uri) == []
 
 
+@pytest.mark.slow
 def test_a_store_that_ignores_conditions_is_refused(bench: Bench) -> None:
     with fault_proxy(bench.server.endpoint) as careless:
         careless.drops_conditions = True

@@ -478,6 +478,7 @@ def test_a_version_about_to_be_removed_is_not_restored(
     assert not list(tmp_path.rglob(".tmp*"))
 
 
+@pytest.mark.slow
 def test_a_cleanup_spares_a_version_restored_before_its_removal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,7 @@ def test_a_golden_table_reads_back_value_for_value(case, releases):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("file.lance")], ids=identifier)
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 def test_a_golden_file_reads_back_value_for_value(case, releases):
     path = releases(case["release"]) / case["path"]
     assert_equal(LanceFileReader(str(path)).read_all().to_table(), case)

@@ -231,7 +231,7 @@ def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AgedTa
 
 
 @pytest.mark.parametrize(("name", "policy"), CASES)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 def test_cleanups_of_lance_core_and_pylance_leave_the_same_files(
     table_of: Callable[[str], AgedTable], name: str, policy: dict[str, Any]
 ) -> None:

@@ -56,6 +56,7 @@ def _refused(server: S3Server) -> None:
     assert lance_core.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_store_without_atomic_create_needs_a_commit_lock(careless: S3Server) -> None:
     _refused(careless)
 
@@ -85,6 +86,7 @@ def _works_with_an_external_store(server: S3Server, directory: Path) -> None:
     _tags_and_branches_work(dataset, uri, options)
 
 
+@pytest.mark.slow
 def test_store_without_atomic_create_works_with_an_external_manifest_store(careless: S3Server, tmp_path: Path) -> None:
     _works_with_an_external_store(careless, tmp_path)
 

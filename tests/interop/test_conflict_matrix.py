@@ -117,7 +117,7 @@ def _cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("kind", "committed"), _cases())
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 def test_conflicts_of_every_pair_of_operations_equal_those_of_pylance(
     kind: str,
     committed: str,

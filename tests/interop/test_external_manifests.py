@@ -192,6 +192,7 @@ def test_t30_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:
     assert lance_core.dataset(uri, storage_options=dynamo.options).version == 2
 
 
+@pytest.mark.slow
 def test_t31_a_referenced_staged_manifest_is_finished_and_not_lost(dynamo: Table) -> None:
     """The writer is killed between S2 and S3; pylance opens the dataset then."""
     program = f"""
@@ -223,7 +224,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step: int, first: str) -> None:
     """Rows 10 to 13 of the table of crashes."""
     staged = table.die_after(step)
@@ -241,7 +242,7 @@ def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, step: int) -> None:
     dynamo.die_after(step)
     expected = [1, 2] if step >= 2 else [1]
@@ -251,7 +252,7 @@ def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, ste
     assert dynamo.values() == dynamo.values("lance") == [*expected, 3, 4]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) -> None:
     """A handle that was opened before plans on version 1, whose successor is reserved and not listed."""
     table.delete(V2)
@@ -304,6 +305,7 @@ def test_a_dataset_without_rows_and_files_raises_dataset_not_found(table: Table)
         lance_core.dataset(table.uri.replace("deep/", "deep/no"), storage_options=table.options)
 
 
+@pytest.mark.slow
 def test_maintenance_of_a_shared_dataset_keeps_every_row(dynamo: Table) -> None:
     from datetime import timedelta
 

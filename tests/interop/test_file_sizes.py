@@ -113,7 +113,7 @@ def test_files_with_encoding_metadata_are_hardly_larger_than_those_of_pylance(tm
 
 @pytest.mark.parametrize("num_rows", [20_000, 50_000, 100_000, 200_000])
 @pytest.mark.parametrize("name", PERIODIC)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_periodic_values_take_hardly_more_bytes_than_in_pylance(tmp_path, name, num_rows):
     column = periodic(num_rows)[name]
     for version in ("2.1", "2.2"):

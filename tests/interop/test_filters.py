@@ -227,7 +227,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
     "predicate", ["id = 17", "id < 5", "id % 2 = 0", "id >= 0", "id < 0", "true", "s.x > 2500", "s is null"]
 )
 @pytest.mark.parametrize("columns", [None, ["v"], ["id"], ["text", "s.y"], []], ids=str)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_a_scan_with_a_filter_equals_that_of_pylance(wide: str, predicate: str, columns: list[str] | None) -> None:
     ours, theirs = lance_core.dataset(wide), lance.dataset(wide)
     for more in (

@@ -60,6 +60,7 @@ def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: 
     assert lance_core.dataset(uri).to_table() == lance.dataset(uri).to_table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_t29_staged_files_of_dead_writers_block_no_commit(tmp_path: Path, library: str) -> None:
     uri = str(tmp_path / "t")

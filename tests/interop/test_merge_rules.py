@@ -82,6 +82,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(12)
 @LIBRARIES
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_merge_that_would_change_an_existing_field_is_refused(tmp_path: Path, library: ModuleType, case: str) -> None:

@@ -94,7 +94,7 @@ def _same_tables(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("committed", COLUMNS)
 @pytest.mark.parametrize("operation", PLANNED)
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(15)
 def test_every_pair_of_operations_conflicts_as_in_pylance(
     operation: str, committed: str, twins: tuple[str, str]
 ) -> None:

@@ -175,6 +175,7 @@ def test_columns_that_were_written_anew_meanwhile_are_a_conflict(uri: str) -> No
         _commit(uri, planned, {0: BitMap([5])})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 def test_many_stale_deletes_of_lance_core_and_pylance_are_merged(uri: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)

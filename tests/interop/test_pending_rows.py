@@ -103,6 +103,7 @@ def test_a_pending_version_that_was_cleaned_up_does_not_come_back(table: Table) 
     assert lance.dataset(table.uri, storage_options=table.options).to_table().num_rows == 3
 
 
+@pytest.mark.slow
 def test_a_version_that_pylance_brought_back_is_not_restored(table: Table) -> None:
     table.write(lance, 4, table.uri, mode="overwrite")
     table.make_pending(2, keeps_final=True)

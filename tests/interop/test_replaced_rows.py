@@ -92,6 +92,7 @@ def test_simultaneous_replacements_of_different_days_all_take_effect(tmp_path: P
     assert lance_core.dataset(uri).version == 11
 
 
+@pytest.mark.slow
 def test_simultaneous_replacements_of_one_day_leave_the_rows_of_one_of_them(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri)

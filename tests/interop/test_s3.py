@@ -219,6 +219,7 @@ def test_t58_a_wrong_version_hint_of_a_directory_bucket_misleads_no_reader(serve
         assert client.get_object(Bucket=server.bucket, Key=hint)["Body"].read() == b'{"version":%d}' % version
 
 
+@pytest.mark.slow
 def test_a_writer_that_dies_during_an_upload_changes_nothing(server: S3Server) -> None:
     """Row 1s of the table of crashes: only a rule of the bucket removes such an upload."""
     uri, options = server.uri(), server.options()

@@ -248,6 +248,7 @@ def test_files_are_not_larger_than_those_of_pylance(tmp_path: Path, version: str
     assert totals[0] <= totals[1]
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_file_do_not_depend_on_the_threads(tmp_path: Path) -> None:
     columns = _benchmark_columns(100_000)
     table = pa.table({name: columns[name] for name in ("sequence", "strings", "lists", "structs", "names")})

@@ -117,7 +117,7 @@ def _plain(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("nulls", [False, True], ids=["valid", "nulls"])
 @pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 def test_scattered_rows_of_a_file_equal_those_of_pylance(name: str, nulls: bool, version: str, tmp_path: Path) -> None:
     table = _table(name, nulls=nulls)
     path = str(tmp_path / "f.lance")

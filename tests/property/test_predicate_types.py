@@ -324,7 +324,7 @@ def _check_random(tables: Pair, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
     for number in range(40):
         _check_random(tables, 40 * seed + number)

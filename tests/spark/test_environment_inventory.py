@@ -57,6 +57,7 @@ def test_package_metadata_that_is_no_text_is_replaced_by_the_directory_name(tmp_
     assert InstalledRecord.of(str(directory / "RECORD")).version == "1.2"
 
 
+@pytest.mark.slow
 def test_a_time_without_a_zone_and_an_empty_environment_are_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidInputError, match="no time zone"):
         environment_inventory(spark, captured_at=datetime(2026, 1, 1))

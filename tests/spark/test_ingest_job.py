@@ -139,6 +139,7 @@ def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
     assert_untouched(uri, version=1, num_files=1)
 
 
+@pytest.mark.slow
 def test_overwrite_takes_another_schema(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"other": ["x"]}))
@@ -186,6 +187,7 @@ def rows_of(uri: str) -> list[dict[str, Any]]:
     return sorted(lance_core.dataset(uri).to_table().to_pylist(), key=lambda row: row["id"])
 
 
+@pytest.mark.slow
 def test_a_query_reads_tables_of_the_catalog_and_may_be_replaced(spark, instance, uri) -> None:
     spark.createDataFrame([(1, "a"), (2, "b")], "id INT, name STRING").createOrReplaceTempView("people")
     try:

@@ -62,6 +62,7 @@ def test_frame_keeps_its_version_while_another_run_commits_and_cleans_up(spark: 
     assert lance.dataset(uri).tags.list() == {}
 
 
+@pytest.mark.slow
 def test_row_of_another_partition_ends_the_write(spark: SparkSession, tmp_path: Path) -> None:
     wanted = ["eu", "us"]
 

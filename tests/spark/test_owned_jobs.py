@@ -18,6 +18,7 @@ def _num_running_tasks(spark: SparkSession) -> int:
     return sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
+@pytest.mark.slow
 def test_a_failed_job_leaves_no_running_task(spark: SparkSession, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 

@@ -122,6 +122,7 @@ def test_rerun_of_one_day_replaces_exactly_its_rows(days: Ingest, tmp_path: Path
     assert days.by_day()[30] == {2: 2}
 
 
+@pytest.mark.slow
 def test_rerun_of_a_day_without_rows_removes_its_rows_and_then_commits_nothing(days: Ingest, tmp_path: Path) -> None:
     _write_days(tmp_path / "in", range(3), value=1)
     assert days.run("2024-01-01", "2024-01-03").success
@@ -133,6 +134,7 @@ def test_rerun_of_a_day_without_rows_removes_its_rows_and_then_commits_nothing(d
     assert days.dataset().version == 2
 
 
+@pytest.mark.slow
 def test_append_for_a_day_adds_only_its_rows(days: Ingest, tmp_path: Path) -> None:
     _write_days(tmp_path / "in", range(5), value=1)
     assert days.run("2024-01-02", mode="append").success
@@ -147,6 +149,7 @@ def test_overwrite_for_a_day_is_refused_because_it_would_remove_the_others(days:
     assert "mode overwrite would replace all rows with those of the run's partitions" in _failure(result)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("inferred", ["string", "date"])
 def test_days_of_csv_files_by_text_or_date(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance, inferred: str
@@ -258,6 +261,7 @@ def test_schema_mode_add_adds_columns_once_and_appends_once(
     assert lance_core.dataset(uri).version == 4
 
 
+@pytest.mark.slow
 def test_schema_mode_error_refuses_a_new_column_and_a_missing_one(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:

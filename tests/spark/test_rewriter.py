@@ -126,6 +126,7 @@ def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
     assert names(uri) == before
 
 
+@pytest.mark.slow
 def test_errors_of_the_workers_come_back_typed(spark: SparkSession, uri: str, token: str) -> None:
     write_fragments(uri, 4)
     tasks = plan(uri)

@@ -185,6 +185,7 @@ def failing(frame: DataFrame, *, attempts: int, partition: int = 1) -> DataFrame
     return frame.mapInArrow(pass_on, frame.schema)
 
 
+@pytest.mark.slow
 def test_a_retried_task_counts_once_and_leaves_nothing(spark: SparkSession, uri: str, token: str) -> None:
     frame = failing(spark.range(0, 100_000, 1, 2), attempts=2)
     # A small file is complete long before the attempt breaks off.
@@ -241,6 +242,7 @@ def test_discarding_files_of_an_empty_directory_does_nothing(uri: str, token: st
     assert not Path(uri).exists()
 
 
+@pytest.mark.slow
 def test_a_list_of_a_wrong_length_is_named(spark: SparkSession, uri: str, token: str) -> None:
     frame = spark.range(0, 100, 1, 1).selectExpr("id", "IF(id = 42, array(1.0f), array(1.0f, 2.0f)) AS v")
     target = plan_target_schema(frame.schema, {"v": 2}, None)
@@ -252,6 +254,7 @@ def test_a_list_of_a_wrong_length_is_named(spark: SparkSession, uri: str, token:
     assert data_files(uri) == [] if Path(uri).exists() else True
 
 
+@pytest.mark.slow
 def test_a_corrupt_source_file_is_named(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
@@ -311,6 +314,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_the_write_with_a_storage_error(spark: SparkSession, small_disk: Path, token: str) -> None:
     frame = spark.range(0, 300_000, 1, 2).selectExpr("id", "rand(7) AS x")
     uri = str(small_disk / "full.lance")

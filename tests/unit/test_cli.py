@@ -98,6 +98,7 @@ def test_cli_refuses_missing_arguments(capsys: pytest.CaptureFixture[str]) -> No
     assert "DATASET" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_cli_succeeds_when_its_output_is_read_only_partly(tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
     with LanceFileWriter(path) as writer:

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_blobs.py"
 
 
+@pytest.mark.slow
 def test_blob_benchmark_measures_every_operation_on_equal_values(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
     command = [sys.executable, str(SCRIPT), "--rows", "300", "--runs", "1", "--json", str(output)]

@@ -154,6 +154,7 @@ def test_pylance_reads_the_version(uri) -> None:
     assert check("pylance", uri) == (True, "pylance validated the version and read 5 rows")
 
 
+@pytest.mark.slow
 def test_pylance_failure_is_a_finding(uri) -> None:
     examined = subject(uri)
     for path in Path(uri, "data").iterdir():

@@ -101,6 +101,7 @@ def test_second_of_two_first_writes_is_committed_on_top(warehouse, numbers, seco
     assert not warehouse.discarded
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("round_number", range(5))
 def test_concurrent_first_writes_are_all_kept(warehouse, numbers, round_number) -> None:
     plan = warehouse.plan()

@@ -135,6 +135,7 @@ def _refused(store_call: Callable[[str], object], path: str) -> None:
         store_call(path)
 
 
+@pytest.mark.slow
 def test_local_store_leaves_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "in the way" / "x").mkdir(parents=True)
     (tmp_path / "short").write_bytes(b"1")

@@ -192,7 +192,7 @@ def test_unsupported_sql_syntax_raises_not_supported(text: str) -> None:
         "cast(" * 20_000,
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_deeply_nested_predicate_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested more than"):
         parse(text)

@@ -155,6 +155,7 @@ def test_extension_type_registered_between_two_reads_is_applied() -> None:
     assert found == [pa.int64(), Marked()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
 def test_open_files_are_released_with_their_reader(version: str) -> None:
     store = MemoryStore()
