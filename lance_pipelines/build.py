@@ -45,7 +45,8 @@ def build_definitions(
     Args:
         declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,
             checks, schedules and sensors for the asset of the same key, which another part of the project defines.
-        namespace: the prefix of the names of the sensors; each call in a project needs a different one.
+        namespace: the prefix of the names of the sensors; each call in a project needs a different one, otherwise
+            Dagster reports duplicate definitions, for example of ``lance_version_sensor``.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
             project share it, so pass the same object to each.
         messages: stores the messages between steps; by default, in the storage directory of the instance. Steps that

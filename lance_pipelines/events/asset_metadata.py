@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, required_source
+from lance_pipelines.ingest.declaration import DatasetDeclaration, DatasetKey, WriteMode, key_parts, required_source
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
@@ -85,16 +85,22 @@ _SHOWN: Final = frozenset(
         "lance/manifest_bytes",
         # Of what was done:
         "lance/rows_written",
-        "lance/rows_deleted",
         "lance/bytes_written",
-        "lance/bytes_rewritten",
-        "lance/bytes_reclaimed",
-        "lance/versions_removed",
-        "lance/conflicts",
         "lance/seconds",
     }
 )
 """The entries that an event shows; the numbers among them appear under Plots."""
+
+_SHOWN_UNLESS_ZERO: Final = frozenset(
+    {
+        "lance/rows_deleted",
+        "lance/bytes_rewritten",
+        "lance/bytes_reclaimed",
+        "lance/versions_removed",
+        "lance/conflicts",
+    }
+)
+"""Further numbers that an event shows if they are not 0, as they are for most operations."""
 
 _FIRST: Final = (SUMMARY_KEY, "lance/health", VERSION_KEY)
 _LAST: Final = ("dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", DETAILS_KEY)
@@ -105,7 +111,7 @@ _MAX_TABLE_ROWS: Final = 20
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
     """Return the metadata of the asset definition, which is known before any run."""
-    metadata: dict[str, dg.MetadataValue] = dataset_metadata(declaration.name, declaration.uri) | {
+    metadata: dict[str, dg.MetadataValue] = dataset_metadata(declaration.key, declaration.uri) | {
         "lance/write_mode": dg.MetadataValue.text(declaration.mode.value),
         "lance/source": dg.MetadataValue.text(required_source(declaration).kind),
     }
@@ -129,11 +135,11 @@ def _column_lineage(declaration: DatasetDeclaration) -> dg.TableColumnLineage:
     )
 
 
-def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
-    """Return the metadata that identifies the dataset of an event: its name and its location."""
+def dataset_metadata(dataset: DatasetKey, uri: str) -> dict[str, dg.MetadataValue]:
+    """Return the metadata that identifies the dataset of an event: its asset key and its location."""
     return {
         URI_KEY: dg.MetadataValue.text(uri),
-        "dagster/table_name": dg.MetadataValue.text(dataset),
+        "dagster/table_name": dg.MetadataValue.text("/".join(key_parts(dataset))),
         STORAGE_KIND_KEY: dg.MetadataValue.text(STORAGE_KIND),
     }
 
@@ -176,14 +182,16 @@ def version_metadata(
     return metadata
 
 
-def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of one materialization besides :func:`version_metadata`: what this run added."""
+def materialization_metadata(report: WriteReport, *, is_one_partition: bool = False) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of one materialization besides :func:`version_metadata`: what this run added.
+
+    Args:
+        report: statistics of the write.
+        is_one_partition: whether the run is for a single partition.
+    """
     metadata: dict[str, dg.MetadataValue] = {
         SUMMARY_KEY: dg.MetadataValue.text(report.headline()),
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
-        URI_KEY: dg.MetadataValue.text(report.uri),
-        "dagster/table_name": dg.MetadataValue.text(report.dataset),
-        STORAGE_KIND_KEY: dg.MetadataValue.text(STORAGE_KIND),
         VERSION_KEY: dg.MetadataValue.int(report.version),
         "lance/read_version": dg.MetadataValue.int(report.read_version),
         "lance/fragments": dg.MetadataValue.int(report.fragments_total),
@@ -194,6 +202,9 @@ def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]
         "lance/committed_earlier": dg.MetadataValue.bool(report.repeated),
         "lance/write_mode": dg.MetadataValue.text(report.mode.value),
     }
+    if is_one_partition and report.mode is WriteMode.OVERWRITE_PARTITION:
+        # Otherwise, the number of rows of a partition is unknown without reading its column.
+        metadata["dagster/partition_row_count"] = dg.MetadataValue.int(report.rows_written)
     if report.bytes_total is not None:
         metadata["lance/bytes_total"] = dg.MetadataValue.int(report.bytes_total)
     if report.transaction_uuid is not None:
@@ -203,7 +214,7 @@ def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]
 
 def folded(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, dg.MetadataValue]:
     """Return the metadata of an event as it is shown: entries that are not worth a line are moved to the details."""
-    shown = {key: value for key, value in metadata.items() if key in _SHOWN or not key.startswith(_PREFIX)}
+    shown = {key: value for key, value in metadata.items() if _is_shown(key, value)}
     details = {key.removeprefix(_PREFIX): value.value for key, value in metadata.items() if key not in shown}
     if details:
         shown[DETAILS_KEY] = dg.MetadataValue.json(details)
@@ -211,6 +222,10 @@ def folded(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, dg.MetadataVal
     last = [key for key in _LAST if key in shown]
     middle = [key for key in shown if key not in (*_FIRST, *_LAST)]
     return {key: shown[key] for key in (*first, *middle, *last)}
+
+
+def _is_shown(key: str, value: dg.MetadataValue) -> bool:
+    return key in _SHOWN or (key in _SHOWN_UNLESS_ZERO and value.value != 0) or not key.startswith(_PREFIX)
 
 
 def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:

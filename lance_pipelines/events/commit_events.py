@@ -29,7 +29,7 @@ from lance_pipelines.events.asset_metadata import (
     version_metadata,
 )
 from lance_pipelines.events.data_version import data_version_at
-from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_parts
+from lance_pipelines.ingest.declaration import DatasetKey, key_parts
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
@@ -66,11 +66,11 @@ def dataset_materialization(
 ) -> dg.AssetMaterialization:
     """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
     statistics = _statistics(uri, version, policy or MaintenancePolicy(), storage_options, column_descriptions)
-    summary = str(report_metadata.get(SUMMARY_KEY) or _summary(op, version, writer))
+    summary, report_metadata = _described(report_metadata, _summary(op, version, writer))
     return dg.AssetMaterialization(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, statistics),
+        metadata=_metadata(dataset, uri, version, report_metadata, statistics),
         tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
 
@@ -95,7 +95,7 @@ def dataset_observation(
         uri: the dataset's location.
         op: what was done, for example ``compact``; for a commit by another program, the operation in its transaction.
         report_metadata: metadata about the operation; a key without ``/`` gets the prefix ``lance/``. The value of
-            ``lance/summary`` is also the description of the event.
+            ``lance/summary`` becomes the description of the event.
         version: the version after the operation.
         data_version: the data version; if None, it is determined from the history. For a cleanup, pass the data version
             that was determined before old versions were removed, because the history may no longer include it.
@@ -105,13 +105,21 @@ def dataset_observation(
         column_descriptions: descriptions of columns, by name.
     """
     statistics = _statistics(uri, version, policy or MaintenancePolicy(), storage_options, column_descriptions)
-    summary = str(report_metadata.get(SUMMARY_KEY) or f"{_summary(op, version, writer)}, no row changed")
+    summary, report_metadata = _described(report_metadata, f"{_summary(op, version, writer)}, no row changed")
     return dg.AssetObservation(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, statistics),
+        metadata=_metadata(dataset, uri, version, report_metadata, statistics),
         tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
+
+
+def _described(
+    report_metadata: Mapping[str, int | float | str], otherwise: str
+) -> tuple[str, dict[str, int | float | str]]:
+    """Return the description of an event, and the metadata without it: the web interface shows both."""
+    others = {key: value for key, value in report_metadata.items() if key != SUMMARY_KEY}
+    return str(report_metadata.get(SUMMARY_KEY) or otherwise), others
 
 
 def _summary(op: str, version: int, writer: str | None) -> str:
@@ -131,10 +139,7 @@ def _metadata(
 ) -> dict[str, dg.MetadataValue]:
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return folded(
-        dataset_metadata(dataset_name(dataset), uri)
-        | dict(statistics)
-        | {VERSION_KEY: dg.MetadataValue.int(version)}
-        | reported
+        dataset_metadata(dataset, uri) | dict(statistics) | {VERSION_KEY: dg.MetadataValue.int(version)} | reported
     )
 
 

@@ -10,7 +10,13 @@ import dagster as dg
 import lance_core
 from lance_core.errors import InvalidInputError, NotSupportedError, VersionNotFoundError
 from lance_core.metadata import open_version_log
-from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materialization_metadata, version_metadata
+from lance_pipelines.events.asset_metadata import (
+    VERSION_KEY,
+    dataset_metadata,
+    folded,
+    materialization_metadata,
+    version_metadata,
+)
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.events.found_version import FoundVersion
 from lance_pipelines.frames.frame_types import frame_type_of
@@ -41,7 +47,7 @@ class CommittedWrite:
     Attributes:
         report: statistics of the write and of the version that contains it.
         data_version: the data version of the asset after the write.
-        statistics: metadata of the version.
+        statistics: metadata of the dataset and of the version.
     """
 
     report: WriteReport
@@ -69,13 +75,22 @@ class CommittedWrite:
         return cls(
             report=report,
             data_version=data_version_at(report.uri, shown, storage_options=options),
-            statistics=version_metadata(version, declaration.maintenance, declaration.column_descriptions),
+            statistics=dataset_metadata(declaration.key, report.uri)
+            | version_metadata(version, declaration.maintenance, declaration.column_descriptions),
         )
 
-    def metadata(self, more: Mapping[str, float] | None = None) -> dict[str, dg.MetadataValue]:
-        """Return the metadata of the materialization, with further numbers by their keys."""
+    def metadata(
+        self, more: Mapping[str, float] | None = None, *, num_partitions: int = 0
+    ) -> dict[str, dg.MetadataValue]:
+        """Return the metadata of the materialization.
+
+        Args:
+            more: further numbers by their keys.
+            num_partitions: number of partitions of the run; 0 if it is not for partitions.
+        """
         added = {key: dg.MetadataValue.float(value) for key, value in (more or {}).items()}
-        return folded({**self.statistics, **added, **materialization_metadata(self.report)})
+        written = materialization_metadata(self.report, is_one_partition=num_partitions == 1)
+        return folded({**self.statistics, **added, **written})
 
     def tags(self) -> dict[str, str]:
         """Return the tags of the materialization."""

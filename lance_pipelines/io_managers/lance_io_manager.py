@@ -85,6 +85,7 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
                 f"output {context.name!r} is not an asset: LanceIOManager stores assets only; use another IO manager "
                 "for ops"
             )
+        partitions = _partitions(context)
         with reported_as_failure(context.asset_key.to_user_string(), context.log):
             declaration = self._declaration(context)
             committed = commit_frame(
@@ -92,13 +93,13 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
                 declaration,
                 run_id=context.run_id,
                 step_key=context.step_context.step.key,
-                partitions=_partitions(context),
+                partitions=partitions,
                 earlier_runs=earlier_attempts(
                     context.step_context, includes_other_runs=declaration.mode.takes_effect_again
                 ),
             )
         context.log.info(committed.report.summary())
-        _report(context, committed)
+        _report(context, committed, len(partitions))
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Load the version that is recorded as the input, as a frame of the annotated type."""
@@ -190,9 +191,10 @@ def _columns(metadata: Mapping[str, Any]) -> list[str] | None:
     return None if columns is None else list(columns)
 
 
-def _report(context: dg.OutputContext, committed: CommittedWrite) -> None:
+def _report(context: dg.OutputContext, committed: CommittedWrite, num_partitions: int) -> None:
     """Add the metadata and the data version to the materialization that Dagster makes of the output."""
     given = context.output_metadata or {}
-    context.add_output_metadata({name: value for name, value in committed.metadata().items() if name not in given})
+    metadata = committed.metadata(num_partitions=num_partitions)
+    context.add_output_metadata({name: value for name, value in metadata.items() if name not in given})
     # Dagster has no documented way for an IO manager to set the data version.
     context.step_context.set_data_version(context.asset_key, dg.DataVersion(committed.data_version))

@@ -132,7 +132,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
                 earlier_runs=earlier_attempts(step, includes_other_runs=declaration.mode.takes_effect_again),
             )
             self._writes[attempt] += 1
-            return _result(self._key, committed)
+            return _result(self._key, committed, len(partitions))
 
     @property
     def _key(self) -> dg.AssetKey:
@@ -168,10 +168,10 @@ def _input_partitions(context: dg.OpExecutionContext, key: dg.AssetKey) -> list[
     )
 
 
-def _result(key: dg.AssetKey, committed: CommittedWrite) -> dg.MaterializeResult[Any]:
+def _result(key: dg.AssetKey, committed: CommittedWrite, num_partitions: int = 0) -> dg.MaterializeResult[Any]:
     return dg.MaterializeResult(
         asset_key=key,
-        metadata=committed.metadata(),
+        metadata=committed.metadata(num_partitions=num_partitions),
         data_version=dg.DataVersion(committed.data_version),
         tags=committed.tags(),
     )

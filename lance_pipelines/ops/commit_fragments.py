@@ -13,6 +13,7 @@ from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.progress import progress_lines
+from lance_pipelines.partitions import run_partitions
 from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_commit_op"]
@@ -35,7 +36,8 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         with reported_as_failure(declaration.name, context.log):
             committed = CommittedWrite.commit(staged, declaration, progress_lines(context, declaration.name).report)
         say(context, declaration.name, committed.report.summary())
-        return _materialization(committed, committed.metadata(duration(context)))
+        num_partitions = len(run_partitions(context, declaration.partitions))
+        return _materialization(committed, committed.metadata(duration(context), num_partitions=num_partitions))
 
     return commit_fragments
 

@@ -71,7 +71,6 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
         "dagster/storage_kind": "lance",
         "dagster/row_count": 5,
         "lance/version": 4,
-        "lance/summary": "compact: v4, no row changed",
         "lance/versions": 6,
         "lance/fragments": 3,
         "lance/small_fragments": 3,
@@ -120,9 +119,9 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
     assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
 
 
-def test_the_page_of_an_event_begins_with_the_summary_and_ends_with_what_is_tall(uri) -> None:
+def test_the_page_of_an_event_begins_with_its_health_and_ends_with_what_is_tall(uri) -> None:
     keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
-    assert keys[:3] == ["lance/summary", "lance/health", "lance/version"]
+    assert keys[:2] == ["lance/health", "lance/version"]
     assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]
 
 
@@ -135,10 +134,28 @@ def test_column_descriptions_are_those_of_the_declaration_or_else_the_comments(u
     assert column.description == "of the event"
 
 
-def test_the_summary_of_a_report_is_the_description_of_the_event(uri) -> None:
+def test_the_summary_of_a_report_is_the_description_of_the_event_and_not_shown_twice(uri) -> None:
     arguments_ = arguments(uri, "append", 3) | {"report_metadata": {"lance/summary": "append: +2 rows, v3"}}
     for event in (dataset_materialization(**arguments_), dataset_observation(**arguments_)):
-        assert event.description == event.metadata["lance/summary"].value == "append: +2 rows, v3"
+        assert event.description == "append: +2 rows, v3"
+        assert event_value(event, "lance/summary") is None
+
+
+def test_an_event_without_a_report_is_described_by_its_operation(uri) -> None:
+    assert dataset_materialization(**arguments(uri, "append", 3)).description == "append: v3"
+    assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no row changed"
+
+
+def test_counts_of_what_was_not_done_are_details(uri) -> None:
+    event = dataset_observation(**arguments(uri, "compact", 4, bytes_reclaimed=0, conflicts=0, bytes_rewritten=7))
+    assert {"lance/bytes_reclaimed", "lance/conflicts"}.isdisjoint(event.metadata)
+    assert (event_value(event, "lance/bytes_reclaimed"), event_value(event, "lance/conflicts")) == (0, 0)
+    assert event.metadata["lance/bytes_rewritten"].value == 7
+
+
+def test_an_event_names_the_dataset_by_its_asset_key(uri) -> None:
+    event = dataset_observation(**arguments(uri, "compact", 4) | {"dataset": ("lake", "app-events")})
+    assert event.metadata["dagster/table_name"].value == "lake/app-events"
 
 
 def test_values_among_the_details_are_found_by_their_key(uri) -> None:
@@ -173,7 +190,6 @@ def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
         "dagster/uri": uri,
         "dagster/table_name": "events",
         "dagster/storage_kind": "lance",
-        "lance/summary": "compact: v99, no row changed",
         "lance/version": 99,
         "lance/bytes_rewritten": 7,
     }

@@ -112,6 +112,21 @@ def test_rerun_of_a_partition_replaces_exactly_its_rows_in_one_commit(lake: Lake
     assert len(lake.rows("events")) == 3
 
 
+def test_materialization_of_a_single_partition_has_its_number_of_rows(lake: Lake, instance) -> None:
+    def rows_of_latest() -> object:
+        (record,) = instance.fetch_materializations(dg.AssetKey("events"), limit=1).records
+        entry = record.asset_materialization.metadata.get("dagster/partition_row_count")
+        return None if entry is None else entry.value
+
+    events = partitioned(lake, DAYS, "day")
+    lake.run(events, span=("2026-01-01", "2026-01-03"))
+    assert rows_of_latest() is None
+    lake.run(events, key="2026-01-02")
+    assert rows_of_latest() == 1
+    lake.run(partitioned(lake, DAYS, "day", **{"lance/mode": "append"}), key="2026-01-02")
+    assert rows_of_latest() is None
+
+
 @pytest.mark.parametrize(
     ("partitions", "expression", "first", "second"),
     [
