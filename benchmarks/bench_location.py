@@ -2,10 +2,12 @@
 
     python benchmarks/bench_location.py [--datasets 200]
 
-*Build* is ``build_definitions``, *resolve* what Dagster does with the result before it can run a job, and *validate*
-the whole command ``dagster definitions validate``, which also starts a code server and describes every job to it.
-Ticks are of small datasets on local disk: the first one, and one after which nothing has changed. Seconds of the clock
-depend on what else the machine does; seconds of the processor (in all processes of a command) hardly do.
+*Build* is ``build_definitions``, *resolve* what Dagster does with the result before it can run a job. *Code server*
+is the time until a code server that was started with this location answers; *describe* is the first question of the
+web server and of the daemon to it, for which Dagster builds the configuration schema of every job. The command
+``dagster definitions validate`` does both. Ticks are of small datasets on local disk: the first one, and one after
+which nothing has changed. Seconds of the clock depend on what else the machine does; seconds of the processor (in all
+processes of a command) hardly do.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ SENSORS: Final = ("version", "compaction", "deletion", "cleanup")
 Result = TypeVar("Result")
 
 
-def show(what: str, clock: float, processor: float) -> None:
-    print(f"{what:32} {clock:7.2f} s of the clock {processor:7.2f} s of the processor", flush=True)
+def show(what: str, clock: float, processor: float | None = None) -> None:
+    in_processor = "" if processor is None else f" {processor:7.2f} s of the processor"
+    print(f"{what:32} {clock:7.2f} s of the clock{in_processor}", flush=True)
 
 
 def timed(what: str, function: Callable[[], Result]) -> Result:
@@ -53,6 +56,37 @@ def timed(what: str, function: Callable[[], Result]) -> Result:
     result = function()
     show(what, time.perf_counter() - clock, time.process_time() - processor)
     return result
+
+
+def serve(location: Path) -> None:
+    """Start a code server, and ask it what a web server asks it first."""
+    from dagster._core.errors import DagsterUserCodeUnreachableError
+    from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
+    from dagster._grpc.client import DagsterGrpcClient
+
+    socket = str(location.with_name("socket"))
+    client = DagsterGrpcClient(socket=socket)
+    clock = time.perf_counter()
+    command = [sys.executable, "-m", "dagster", "api", "grpc", "-f", str(location), "--socket", socket]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as server:
+        try:
+            while True:
+                try:
+                    client.list_repositories()
+                    break
+                except DagsterUserCodeUnreachableError:
+                    if server.poll() is not None:
+                        sys.exit(f"the code server ended with {server.returncode}")
+                    time.sleep(0.05)
+            show("code server", time.perf_counter() - clock)
+            origin = RemoteRepositoryOrigin(
+                GrpcServerCodeLocationOrigin(host="localhost", socket=socket), "__repository__"
+            )
+            clock = time.perf_counter()
+            client.external_repository(origin, defer_snapshots=True)
+            show("describe", time.perf_counter() - clock)
+        finally:
+            server.terminate()
 
 
 def run(what: str, *command: str) -> None:
@@ -75,6 +109,7 @@ def main() -> None:
         location = directory / "location.py"
         location.write_text(LOCATION.replace("NUM_DATASETS", str(num_datasets)))
         run("import, build", sys.executable, str(location))
+        serve(location)
         run("validate", sys.executable, "-m", "dagster", "definitions", "validate", "-f", str(location))
         time_in_process(directory, num_datasets)
 
