@@ -8,6 +8,8 @@ checks, ingest jobs, and schedules of its own datasets, and the first one in the
 """
 
 import glob
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +30,8 @@ __all__ = ["LanceDatasetComponent", "ProjectSettings"]
 
 _DATASETS: Final = "datasets"
 _FOR_EACH: Final = "for_each"
+_UNDECODABLE: Final = re.compile("[\ud800-\udfff]")
+"""Matches a byte of a file name that is not UTF-8, as Python represents it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,4 +184,7 @@ def _matches(node: Node) -> list[Path]:
     matches = sorted(glob.glob(pattern))
     if not matches:
         raise node.error(f"no file or directory matches {pattern!r}")
+    for match in matches:
+        if _UNDECODABLE.search(match):
+            raise node.error(f"the name of {os.fsencode(match)!r}, which {pattern!r} matches, is not UTF-8")
     return [Path(match) for match in matches]

@@ -100,7 +100,7 @@ class Node:
         scope = {**self.context.scope, "env": _Environment()}
         try:
             return template(self.value, undefined=jinja2.StrictUndefined).render(**scope)
-        except (jinja2.TemplateError, *_REFUSALS) as error:
+        except (jinja2.TemplateError, ArithmeticError, OSError, *_REFUSALS) as error:
             raise self.error(f"template {self.value!r}: {error}") from error
 
 

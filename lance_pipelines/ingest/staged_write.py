@@ -10,13 +10,25 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pyarrow as pa
+from pydantic import PlainValidator
 
 from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.step_messages import read_message
 
 __all__ = ["StagedWrite"]
+
+
+def _schema(encoded: object) -> pa.Schema:
+    """Return the schema of a message."""
+    if not isinstance(encoded, str):
+        raise ValueError("expected base64-encoded Arrow IPC")
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"not an Arrow schema: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +64,7 @@ class StagedWrite:
     mode: WriteMode
     read_version: int
     read_transaction: str | None
-    schema: pa.Schema
+    schema: Annotated[pa.Schema, PlainValidator(_schema)]
     fragments: tuple[dict[str, Any], ...]
     rows_counted: int
     rows_written: int
@@ -71,9 +83,9 @@ class StagedWrite:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`."""
-        document = json.loads(text)
-        document["schema"] = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
-        document["mode"] = WriteMode(document["mode"])
-        document["fragments"] = tuple(document["fragments"])
-        return cls(**document)
+        """Parse the JSON document; the inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptDataError: the document is not such a message.
+        """
+        return read_message(cls, text)

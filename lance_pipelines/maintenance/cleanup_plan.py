@@ -16,6 +16,7 @@ from lance_core.metadata import FileKind, PathState, plan_cleanup
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.policy import CleanupPolicy
 from lance_pipelines.progress import Progress
+from lance_pipelines.step_messages import read_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -174,12 +175,12 @@ class PlannedCleanup:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`."""
-        document = json.loads(text)
-        policy = document["policy"]
-        for name in ("older_than", "min_age"):
-            policy[name] = timedelta(seconds=policy[name])
-        return cls(uri=document["uri"], policy=CleanupPolicy(**policy), data_version=document["data_version"])
+        """Parse the JSON document; the inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptDataError: the document is not such a message.
+        """
+        return read_message(cls, text)
 
 
 def files_left_alone(plan: CleanupPlan) -> dict[str, int]:

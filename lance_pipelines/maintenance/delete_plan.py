@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
+from lance_pipelines.step_messages import read_message
 
 if TYPE_CHECKING:
     from lance_core.metadata import DeletePlan
@@ -118,7 +119,9 @@ class PlannedDelete:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`."""
-        document = json.loads(text)
-        document["before"] = TableHealth(**document["before"])
-        return cls(**document)
+        """Parse the JSON document; the inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptDataError: the document is not such a message.
+        """
+        return read_message(cls, text)

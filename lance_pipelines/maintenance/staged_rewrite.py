@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.step_messages import read_message
 
 __all__ = ["PlannedRewrite", "StagedRewrite"]
 
@@ -51,11 +52,12 @@ class PlannedRewrite:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`."""
-        document = json.loads(text)
-        document["tasks"] = tuple(document["tasks"])
-        document["before"] = TableHealth(**document["before"])
-        return cls(**document)
+        """Parse the JSON document; the inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptDataError: the document is not such a message.
+        """
+        return read_message(cls, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +81,13 @@ class StagedRewrite:
 
     def to_json(self) -> str:
         """Return the message as one JSON document."""
-        return json.dumps({"plan": self.plan.to_json(), "file_token": self.file_token, "results": self.results})
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`."""
-        document = json.loads(text)
-        return cls(
-            plan=PlannedRewrite.from_json(document["plan"]),
-            file_token=document["file_token"],
-            results=tuple(document["results"]),
-        )
+        """Parse the JSON document; the inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptDataError: the document is not such a message.
+        """
+        return read_message(cls, text)

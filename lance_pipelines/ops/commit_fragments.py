@@ -32,8 +32,8 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def commit_fragments(context: dg.OpExecutionContext, staged_write: str) -> dg.Output[None]:
         stop_watching(context.run_id)
-        staged = StagedWrite.from_json(staged_write)
         with reported_as_failure(declaration.name, context.log):
+            staged = StagedWrite.from_json(staged_write)
             committed = CommittedWrite.commit(staged, declaration, progress_lines(context, declaration.name).report)
         say(context, declaration.name, committed.report.summary())
         num_partitions = len(run_partitions(context, declaration.partitions))

@@ -36,8 +36,8 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def commit_rewrites(context: dg.OpExecutionContext, lance_spark: SparkResource, staged_rewrite: str) -> None:
         stop_watching(context.run_id)
-        staged = StagedRewrite.from_json(staged_rewrite)
         with reported_as_failure(declaration.name, context.log):
+            staged = StagedRewrite.from_json(staged_rewrite)
             storage_options = declaration.resolved_storage_options()
             outcome = commit_staged_rewrite(
                 staged,

@@ -57,8 +57,8 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
-        planned = PlannedDelete.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
+            planned = PlannedDelete.from_json(plan)
             storage_options = declaration.resolved_storage_options()
             report = commit_delete(planned, declaration.maintenance, storage_options=storage_options)
             if report.has_changed:

@@ -64,8 +64,8 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
-        planned = PlannedCleanup.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
+            planned = PlannedCleanup.from_json(plan)
             storage_options = declaration.resolved_storage_options()
             removal = plan_removal(lance_core.dataset(planned.uri, storage_options=storage_options), planned.policy)
             for warning in removal.warnings():

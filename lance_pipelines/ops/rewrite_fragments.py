@@ -32,8 +32,8 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         out=dg.Out(str, description="The staged rewrite, as JSON.", io_manager_key=MESSAGES),
     )
     def rewrite_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource, plan: str) -> dg.Output[str]:
-        planned = PlannedRewrite.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
+            planned = PlannedRewrite.from_json(plan)
             written = rewrite_with(
                 lance_spark,
                 planned.uri,

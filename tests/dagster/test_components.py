@@ -409,6 +409,20 @@ def test_there_is_one_dataset_for_each_directory_that_a_glob_matches(tmp_path: P
         component({**attributes, "datasets": []})
 
 
+@pytest.mark.parametrize(
+    "template", ["{{ 1 / 0 }}", "{{ 9 ** 400 / 3 }}", "{{ match.read_text() }}", "{{ match / 0 }}"]
+)
+def test_template_whose_evaluation_fails_is_reported_with_its_field(tmp_path: Path, template: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"attributes\.key: template "):
+        component({**MINIMAL, "for_each": str(tmp_path), "key": template})
+
+
+def test_glob_that_matches_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).mkdir()
+    with pytest.raises(InvalidInputError, match=r"attributes\.for_each: the name of b'.*\\xff'.* is not UTF-8"):
+        component({**MINIMAL, "for_each": f"{tmp_path}/*", "key": "{{ match.name }}"})
+
+
 def other(key: str, **attributes: Any) -> dict[str, Any]:
     return {**MINIMAL, "key": key, "uri": f"/lake/{key}.lance", **attributes}
 

@@ -1,0 +1,34 @@
+"""Reads the messages between steps, which are JSON documents of data classes.
+
+Where messages are stored is up to the project, so what is read is checked before it is used: a value of another type
+would otherwise fail in the middle of a commit.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from lance_core.errors import CorruptDataError
+
+__all__ = ["read_message"]
+
+_Message = TypeVar("_Message")
+
+
+def read_message(kind: type[_Message], text: str) -> _Message:
+    """Return the message of a data class that a JSON document describes.
+
+    Raises:
+        CorruptDataError: the text is not JSON, or a value is missing or has another type.
+    """
+    try:
+        message: _Message = TypeAdapter(kind).validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise CorruptDataError(
+            f"malformed message between steps: {kind.__name__}: {where}: {first['msg']}; start a new run", section=where
+        ) from error
+    return message

@@ -1,0 +1,113 @@
+"""Messages between steps: what was stored wrongly is refused before it is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lance_core.errors import CorruptDataError
+from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.maintenance.cleanup_plan import PlannedCleanup
+from lance_pipelines.maintenance.delete_plan import PlannedDelete
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.policy import CleanupPolicy
+from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+
+HEALTH = TableHealth(**dict.fromkeys(TableHealth.__slots__, 1))
+REWRITE = PlannedRewrite(
+    rewrite_id="r",
+    dataset="events",
+    uri="/lake/events.lance",
+    op="compact",
+    options={"batch_size": None},
+    tasks=("{}",),
+    before=HEALTH,
+    run_id="run",
+    step_key="step",
+)
+MESSAGES = (
+    StagedWrite(
+        write_id="w",
+        file_token="0123456789abcdef",
+        dataset="events",
+        uri="/lake/events.lance",
+        mode=WriteMode.APPEND,
+        read_version=1,
+        read_transaction=None,
+        schema=pa.schema([("id", pa.int64())]),
+        fragments=({"id": 1},),
+        rows_counted=1,
+        rows_written=1,
+        bytes_written=1,
+        run_id="run",
+        step_key="step",
+    ),
+    REWRITE,
+    StagedRewrite.of(REWRITE, "0123456789abcdef", ("{}",)),
+    PlannedDelete(
+        delete_id="d",
+        dataset="events",
+        uri="/lake/events.lance",
+        predicate="id = 1",
+        before=HEALTH,
+        run_id="run",
+        step_key="step",
+    ),
+    PlannedCleanup(uri="/lake/events.lance", policy=CleanupPolicy(), data_version="1-unknown"),
+)
+by_type = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+
+
+def changed(document: dict[str, Any], change: Callable[[dict[str, Any], str], None]) -> Iterator[str]:
+    """Yield the document once for each value in it, with this value changed."""
+    for name, value in document.items():
+        copy = json.loads(json.dumps(document))
+        change(copy, name)
+        yield json.dumps(copy)
+        if isinstance(value, dict):
+            yield from (json.dumps(document | {name: json.loads(inner)}) for inner in changed(value, change))
+
+
+@by_type
+def test_message_is_read_as_it_was_written(message) -> None:
+    assert type(message).from_json(message.to_json()) == message
+
+
+@by_type
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", "\x00", "[" * 100_000])
+def test_text_that_is_not_the_message_is_corrupt(message, text: str) -> None:
+    with pytest.raises(CorruptDataError, match=f"malformed message between steps: {type(message).__name__}: "):
+        type(message).from_json(text)
+
+
+@by_type
+@pytest.mark.parametrize("value", [None, -1, 2**70, 1.5, "x", "\x00", [], {}, [1], True], ids=repr)
+def test_value_of_another_type_is_either_read_or_corrupt(message, value: object) -> None:
+    texts = list(changed(json.loads(message.to_json()), lambda document, name: document.update({name: value})))
+    refused = 0
+    for text in texts:
+        try:
+            type(message).from_json(text)
+        except CorruptDataError:
+            refused += 1
+    assert refused > 0
+
+
+@by_type
+def test_message_without_its_location_is_corrupt(message) -> None:
+    document = json.loads(message.to_json())
+    (document.get("plan") or document).pop("uri")
+    with pytest.raises(CorruptDataError, match=r"uri: Field required; start a new run"):
+        type(message).from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("schema", ["", "AAAA", "not base64", "ÿ", 5, None])
+def test_schema_that_is_not_an_arrow_schema_is_corrupt(schema: object) -> None:
+    document = json.loads(MESSAGES[0].to_json()) | {"schema": schema}
+    with pytest.raises(CorruptDataError, match="StagedWrite: schema: "):
+        StagedWrite.from_json(json.dumps(document))
