@@ -16,6 +16,7 @@ from lance_pipelines.events.asset_metadata import URI_KEY, VERSION_KEY, event_va
 from lance_pipelines.events.data_version import is_unknown
 from lance_pipelines.events.recorded_versions import find_data_version, is_event_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
+from lance_pipelines.jobs import job_name
 from lance_pipelines.maintenance.check_settings import Severity
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES
 from lance_pipelines.ops.failures import reported_as_failure
@@ -68,7 +69,16 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
         is_after_ingest = key in step.job_def.asset_layer.executable_asset_keys
         chosen = _chosen(declaration, config, {selected.name for selected in context.selected_asset_check_keys})
         if is_after_ingest and config.only is None:
+            later = [name for name in chosen if not RULES[name].is_cheap]
             chosen = [name for name in chosen if RULES[name].is_cheap]
+            if later:
+                # Dagster logs that outputs are missing, even though every output of these checks is optional.
+                step.log.info(
+                    "Not evaluated after an ingest, because their cost grows with the dataset: %s. "
+                    "The job %s evaluates them.",
+                    ", ".join(later),
+                    job_name("check", declaration.name),
+                )
         with reported_as_failure(declaration.name, step.log):
             if is_after_ingest:
                 config = _of_this_run(step, declaration, config)

