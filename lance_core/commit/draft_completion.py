@@ -34,12 +34,13 @@ from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
+    from lance_core.proto import pb_table
     from lance_core.schema.field import Field
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
@@ -79,11 +80,7 @@ class DraftCompletion:
         Raises:
             LanceError: the draft cannot be built, or a data file cannot be read.
         """
-        touched = self._operation.touched_fragments() or frozenset()
-        fragments = current.message.fragments
-        added = (*self._operation.added_fragments(), *self._operation.changed_fragments())
-        new = [fragment.message for fragment in added]
-        stages = iter([[*new, *(each for each in fragments if each.id in touched)], fragments])
+        stages = self._stages(current)
         fetched: dict[ColumnKey, npt.NDArray[np.uint64]] = {}
         while True:
             try:
@@ -95,6 +92,14 @@ class DraftCompletion:
                 fetched |= fetch_hidden_columns(next(stages, [needed.fragment]), locator)
                 if column_key(needed.fragment, needed.field_id) not in fetched:
                     fetched |= fetch_hidden_columns([needed.fragment], locator)
+
+    def _stages(self, current: Manifest) -> Iterator[Sequence[pb_table.DataFragment]]:
+        """Yield the fragments that the operation adds, changes, or touches, and then all fragments of the version."""
+        touched = self._operation.touched_fragments() or frozenset()
+        added = (*self._operation.added_fragments(), *self._operation.changed_fragments())
+        fragments = current.message.fragments
+        yield [*(each.message for each in added), *(each for each in fragments if each.id in touched)]
+        yield fragments
 
     def complete(self, draft: ManifestDraft) -> None:
         """Complete a draft that already contains the new fragments.
