@@ -15,16 +15,14 @@ The same applies inside structs and lists. All other types are unchanged.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.schema.blob_fields import is_blob_v2
-from lance_core.schema.convert import MAX_DEPTH
-from lance_core.schema.extension_types import with_children
-from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
-from lance_core.schema.json_columns import encode_json, is_json_text, json_field
+from lance_core.schema.declared_columns import UPGRADED_BLOB, declared_column
+from lance_core.schema.json_columns import encode_json, is_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +30,6 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
 
 __all__ = ["PreparedInput"]
-
-
-_UPGRADED: Final = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
-_NAMED: Final = {EXTENSION_NAME_KEY.encode(): BLOB_V2.encode()}
 
 
 class PreparedInput:
@@ -55,7 +49,7 @@ class PreparedInput:
         for column in columns:
             known = None if table is None else table.find(column.name)
             upgrades = upgrades_blobs if known is None else any(map(is_blob_v2, known.leaves()))
-            fields.append(_declared(column, upgrades=upgrades))
+            fields.append(declared_column(column, upgrades_blobs=upgrades))
         self.schema: pa.Schema = pa.schema(fields, metadata=given.metadata)
         self._changes = [before is not after for before, after in zip(columns, fields, strict=True)]
 
@@ -82,33 +76,16 @@ class PreparedInput:
             yield self.batch(batch)
 
 
-def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
-    """Return the declared field, or the same object if unchanged. Fields nested too deeply are unchanged."""
-    if is_json_text(given):
-        return json_field(given)
-    if upgrades and _is_blob_v1(given):
-        kept = {key: value for key, value in given.metadata.items() if key != BLOB_KEY.encode()}
-        return pa.field(given.name, _UPGRADED, nullable=given.nullable, metadata={**kept, **_NAMED})
-    dtype = given.type
-    if isinstance(dtype, pa.BaseExtensionType) or not dtype.num_fields or depth > MAX_DEPTH:
-        return given
-    below = [dtype.field(index) for index in range(dtype.num_fields)]
-    declared = [_declared(child, upgrades=upgrades, depth=depth + 1) for child in below]
-    if all(before is after for before, after in zip(below, declared, strict=True)):
-        return given
-    return given.with_type(with_children(dtype, declared))
-
-
 def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array:
     if given is declared or given.equals(declared):
         return array
     if is_json_text(given):
         return encode_json(array, given.name)
-    if declared.type == _UPGRADED:
+    if declared.type == UPGRADED_BLOB:
         data = array.cast(pa.large_binary())
         members = [data, pa.nulls(len(data), pa.string())]
         mask = data.is_null() if data.null_count else None
-        return pa.StructArray.from_arrays(members, fields=list(_UPGRADED), mask=mask)
+        return pa.StructArray.from_arrays(members, fields=list(UPGRADED_BLOB), mask=mask)
     if pa.types.is_struct(given.type):
         members = [
             _converted(array.field(index), before, after)
@@ -118,8 +95,3 @@ def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array
         return pa.StructArray.from_arrays(members, fields=list(declared.type), mask=mask)
     items = _converted(list_items(array), given.type.field(0), declared.type.field(0))
     return with_items(array, items, declared.type)
-
-
-def _is_blob_v1(field: pa.Field) -> bool:
-    is_binary = pa.types.is_large_binary(field.type) or pa.types.is_binary(field.type)
-    return bool(is_binary and BLOB_KEY.encode() in (field.metadata or {}))

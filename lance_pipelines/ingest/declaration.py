@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
 from lance_pipelines.ingest.partition_rows import PartitionColumn, partition_columns
-from lance_pipelines.ingest.sources import Options, Source, resolved_options
+from lance_pipelines.ingest.sources import Options, Source, check_literals, resolved_options
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
@@ -175,6 +175,7 @@ class DatasetDeclaration:
         self._check_owner()
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
+        check_literals(f"dataset {self.name}", ("uri", self.uri))
         self._check_modes()
         for what, number in (
             ("max_rows_per_file", self.max_rows_per_file),

@@ -45,6 +45,7 @@ __all__ = [
     "SourceFormat",
     "SparkSource",
     "SqlSource",
+    "check_literals",
     "open_latest",
     "resolved_options",
 ]
@@ -131,6 +132,8 @@ class FileSource:
             raise InvalidInputError(f"source format {self.format} requires at least one path")
         if not needs_paths and self.paths:
             raise InvalidInputError(f"source format {self.format} takes no paths, found {list(self.paths)}")
+        fields = [("paths", path) for path in self.paths] + [("options", value) for value in self.options.values()]
+        check_literals("a file source", *fields, ("schema", self.schema), ("sql", self.sql))
 
     @property
     def kind(self) -> str:
@@ -157,6 +160,7 @@ class SqlSource:
     def __post_init__(self) -> None:
         if not self.sql.strip():
             raise InvalidInputError("the query of a SQL source is empty")
+        check_literals("a SQL source", ("sql", self.sql))
         if self.jdbc and "url" not in self.jdbc:
             raise InvalidInputError(f"the JDBC options of a SQL source must include 'url', found {sorted(self.jdbc)}")
 
@@ -183,6 +187,9 @@ class AssetSource:
     storage_options: Options = field(default_factory=dict, repr=False)
     columns: Sequence[str] | None = None
     filter: str | None = None
+
+    def __post_init__(self) -> None:
+        check_literals("an asset source", ("uri", self.uri), ("filter", self.filter))
 
     def resolved_storage_options(self) -> dict[str, str] | None:
         """Return the storage options with the values of environment variables; None if there are no options.
@@ -245,6 +252,27 @@ class SparkSource:
 Source: TypeAlias = FileSource | SqlSource | AssetSource | FunctionSource | SparkSource
 
 
+def check_literals(what: str, *fields: tuple[str, str | None]) -> None:
+    """Check that fields which the web interface shows, and which are used as they are, have no environment variables.
+
+    ``dagster.EnvVar`` is a string, the name of the variable, which would otherwise be used instead of its value.
+
+    Args:
+        what: what the fields belong to, for messages.
+        fields: names and values.
+
+    Raises:
+        InvalidInputError: a value is an environment variable.
+    """
+    for name, value in fields:
+        variable = _variable(value)
+        if variable is not None:
+            raise InvalidInputError(
+                f"{name} of {what} cannot be EnvVar({variable!r}), which is read only in storage options and JDBC "
+                f"options; use EnvVar({variable!r}).get_value()"
+            )
+
+
 def resolved_options(options: Options, what: str) -> dict[str, str]:
     """Return options with the values of environment variables.
 
@@ -259,9 +287,15 @@ def resolved_options(options: Options, what: str) -> dict[str, str]:
 
 
 def _resolved(value: str | dg.EnvVar, what: str) -> str:
-    variable = getattr(value, "env_var_name", None)
+    variable = _variable(value)
     if variable is None:
         return value
     if variable not in os.environ:
         raise InvalidInputError(f"environment variable {variable} for option {what} is not set")
     return os.environ[variable]
+
+
+def _variable(value: str | dg.EnvVar | None) -> str | None:
+    """Return the name of an environment variable; None for a plain value."""
+    name: str | None = getattr(value, "env_var_name", None)
+    return name

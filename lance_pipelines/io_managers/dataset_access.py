@@ -7,7 +7,7 @@ from typing import TypeVar
 import dagster as dg
 import pyarrow as pa
 from dagster._core.execution.context.system import StepExecutionContext
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import (
@@ -28,6 +28,9 @@ _Choice = TypeVar("_Choice", WriteMode, SchemaMode)
 
 class DatasetAccess(BaseModel):
     """The fields, the leases, and the declarations of an object through which steps read and write datasets."""
+
+    # Messages about invalid values must not contain them: they may be secrets.
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     storage_options: dict[str, str] = Field(
         default={},

@@ -2,7 +2,7 @@
 
 ::
 
-    @dg.asset(deps=["raw/events"])
+    @dg.asset(deps=[dg.AssetKey(["raw", "events"])])
     def report(events: LanceTableResource) -> None:
         frame = events.read(pl.DataFrame, columns=["day", "price"])
 

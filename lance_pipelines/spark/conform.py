@@ -80,6 +80,9 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
     expected = field.type
     if array.type.equals(expected):
         return array
+    if isinstance(expected, pa.BaseExtensionType) and isinstance(array, pa.ExtensionArray):
+        storage = _conform(array.storage, field.with_type(expected.storage_type), path, first_row)
+        return pa.ExtensionArray.from_storage(expected, storage)
     if pa.types.is_fixed_size_list(expected) and pa.types.is_list(array.type):
         return _fixed_size_lists(array, expected, path, first_row)
     if pa.types.is_struct(expected) and pa.types.is_struct(array.type):

@@ -430,3 +430,28 @@ def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> 
             theirs.take_blobs("b", ids=[0, missing])
         with pytest.raises(RowOutOfRangeError, match=rf"row id {missing} does not exist: 1 of the 2"):
             ours.take_blobs("b", ids=[0, missing])
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("library", [lance_core, lance], ids=["ours", "pylance"])
+def test_overwrite_with_the_schema_of_older_blobs_declares_them_as_the_fragments_store_them(
+    tmp_path: Path, library, version: str
+) -> None:
+    rows = _v1([b"a", None, b"x" * 100_000])
+    if library is lance_core:
+        # pylance 14.0.2 refuses its own fragments of 2.2 if another column follows.
+        rows = rows.append_column("after", pa.array([1, 2, 3]))
+    uri = str(tmp_path / "table")
+    write = lance_core.write_fragments if library is lance_core else lance.fragment.write_fragments
+    fragments = write(rows, uri, mode="create", data_storage_version=version)
+    library.LanceDataset.commit(uri, library.LanceOperation.Overwrite(rows.schema, fragments))
+    for reader in (lance, lance_core):
+        dataset = reader.dataset(uri)
+        assert _is_v2(dataset.schema.field("b")) == (version == "2.2")
+        assert [blob and blob.readall() for blob in dataset.take_blobs("b", indices=[0, 2])] == [b"a", b"x" * 100_000]
+        if library is lance_core:
+            assert dataset.to_table(["after"])["after"].to_pylist() == [1, 2, 3]
+
+
+def _is_v2(field: pa.Field) -> bool:
+    return isinstance(field.type, pa.BaseExtensionType) and field.type.extension_name == "lance.blob.v2"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
@@ -22,17 +23,17 @@ from lance_core.public.arguments import schema_with_ids
 from lance_core.public.dataset_base_path import base_path_from_proto, numbered_bases
 from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
+from lance_core.schema.declared_columns import declared_column
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.row_lineage import RowLineage
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    import pyarrow as pa
 
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
@@ -49,7 +50,8 @@ class PublicOverwrite(BaseOperation):
 
     Attributes:
         new_schema: the schema. An Arrow schema is numbered depth first from 0, as in
-            ``write_fragments(mode="overwrite")``; a ``Schema`` keeps its field ids.
+            ``write_fragments(mode="overwrite")``, which also declares its blobs as ``lance.blob.v2`` in files of 2.2; a
+            ``Schema`` keeps its field ids.
         fragments: the new fragments.
         initial_bases: locations outside the root in which a new dataset may store files.
     """
@@ -66,11 +68,19 @@ class PublicOverwrite(BaseOperation):
 
     def to_record(self) -> Overwrite:
         """Return the internal form of the operation."""
+        fragments = fragment_records(self.fragments)
         return Overwrite(
-            schema=schema_with_ids(self.new_schema),
-            fragments=fragment_records(self.fragments),
+            schema=schema_with_ids(self._declared_schema(fragments)),
+            fragments=fragments,
             initial_bases=numbered_bases(self.initial_bases or ()),
         )
+
+    def _declared_schema(self, fragments: Sequence[Fragment]) -> pa.Schema | Schema:
+        versions = {file.file_version for fragment in fragments for file in fragment.files}
+        if not isinstance(self.new_schema, pa.Schema) or not versions or max(versions) < LanceFileVersion.V2_2:
+            return self.new_schema
+        columns = [declared_column(column, upgrades_blobs=True) for column in self.new_schema]
+        return pa.schema(columns, self.new_schema.metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

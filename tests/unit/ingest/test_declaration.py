@@ -7,13 +7,14 @@ import inspect
 import re
 from pathlib import Path
 
+import dagster as dg
 import lance
 import pytest
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 from lance_pipelines.ingest.partition_rows import PartitionColumn
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import AssetSource, FileSource, SourceFormat, SqlSource
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "spark.md"
 
@@ -66,3 +67,22 @@ def test_partition_by_is_one_column_or_one_for_each_dimension() -> None:
     assert _declared(partition_by="day").partition_columns == (PartitionColumn(column="day"),)
     assert _declared(partition_by=list(columns)).partition_columns == columns
     assert _declared().partition_columns == ()
+
+
+@pytest.mark.parametrize(
+    ("declare", "name"),
+    [
+        (lambda variable: DatasetDeclaration(key="t", uri=variable), "uri of dataset t"),
+        (lambda variable: FileSource(format=SourceFormat.CSV, paths=("/x", variable)), "paths of a file source"),
+        (
+            lambda variable: FileSource(format=SourceFormat.CSV, paths=("/x",), options={"sep": variable}),
+            "options of a file source",
+        ),
+        (lambda variable: SqlSource(sql=variable), "sql of a SQL source"),
+        (lambda variable: AssetSource(key="a", uri=variable), "uri of an asset source"),
+    ],
+)
+def test_environment_variable_where_none_is_read_is_refused_instead_of_its_name_being_used(declare, name: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name} cannot be EnvVar\\('LAKE'\\).*get_value"):
+        declare(dg.EnvVar("LAKE"))
+    declare("/lake")
