@@ -57,6 +57,7 @@ _READING: Final = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error whi
 _PATH: Final = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _SQLSTATE: Final = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_DATABASE: Final = re.compile(r"\[FAILED_JDBC\.\w+\]")
 _CONDITION: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large", re.IGNORECASE)
 _OUTSIDE: Final = re.compile(
@@ -100,7 +101,15 @@ def translate_failure(error: Exception, what: str) -> LanceError:
         contain ``what``, because the worker's error already contains the location.
     """
     messages = _messages(error)
-    for rule in (_own_error, _storage_full, _unreadable_file, _missing_path, _unusable_request, _lost_process):
+    for rule in (
+        _own_error,
+        _storage_full,
+        _unreadable_file,
+        _missing_path,
+        _failed_database,
+        _unusable_request,
+        _lost_process,
+    ):
         found = rule(messages, what)
         if found is not None:
             return found
@@ -182,6 +191,19 @@ def _missing_path(messages: Sequence[str], what: str) -> LanceError | None:
             )
         if "[MALFORMED_RECORD_IN_PARSING" in message:
             return CorruptDataError(f"{what}: {_summary(message)}")
+    return None
+
+
+def _failed_database(messages: Sequence[str], what: str) -> LanceError | None:
+    """Return the failure of a connection to a database, with what its driver says unless that contains a URL.
+
+    Spark removes the URL from its own message, because it may contain a password.
+    """
+    for index, message in enumerate(messages):
+        if _DATABASE.search(message) is None:
+            continue
+        said = [_summary(cause) for cause in messages[index + 1 :] if "jdbc:" not in cause and "://" not in cause]
+        return StorageError(": ".join([what, _summary(message), *said[:1]]), retryable=False)
     return None
 
 

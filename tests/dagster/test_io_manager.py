@@ -623,11 +623,11 @@ def test_retried_step_reads_the_version_of_its_first_attempt(lake: Lake) -> None
 def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     real, calls = module._report, []
 
-    def fail_once(context, committed):
+    def fail_once(context, committed, num_partitions):
         calls.append(committed.report.repeated)
         if len(calls) == 1:
             raise RuntimeError("the event log is not available")
-        real(context, committed)
+        real(context, committed, num_partitions)
 
     monkeypatch.setattr(module, "_report", fail_once)
     lance_core.write_dataset(ids(1), lake.uri("numbers"))

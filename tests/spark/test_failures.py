@@ -124,6 +124,24 @@ FULL = (
             InvalidInputError,
             "cannot do it: Division by zero. Use `try_divide`.",
         ),
+        (
+            [
+                "[FAILED_JDBC.CONNECTION] Failed JDBC jdbc:postgresql:*********(redacted) on the operation: Couldn't "
+                "connect to the database SQLSTATE: HV000",
+                'FATAL: password authentication failed for user "lance"',
+            ],
+            StorageError,
+            "cannot do it: Failed JDBC jdbc:postgresql:*********(redacted) on the operation: Couldn't connect to the "
+            'database: FATAL: password authentication failed for user "lance"',
+        ),
+        (
+            [
+                "[FAILED_JDBC.CONNECTION] Failed JDBC jdbc: on the operation: Failed to connect SQLSTATE: HV000",
+                "No suitable driver found for jdbc:nosuch://lance:s3cr3t@host/db",
+            ],
+            StorageError,
+            "cannot do it: Failed JDBC jdbc: on the operation: Failed to connect",
+        ),
         (["[UNSUPPORTED_FEATURE.X] Not this. SQLSTATE: 0A000"], NotSupportedError, "cannot do it: Not this."),
         ([FULL], StorageError, 'cannot do it: OSError: [Errno 28] No space left on device: "/d"'),
         (
