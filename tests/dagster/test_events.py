@@ -63,7 +63,7 @@ def test_changed_rows_are_a_materialization_with_a_new_data_version(uri) -> None
     assert versions == [data_version_at(uri, 3), data_version_at(uri, 4)]
 
 
-def test_an_event_shows_the_figures_of_its_version(uri) -> None:
+def test_an_event_shows_the_metrics_of_its_version(uri) -> None:
     figures = shown(dataset_observation(**arguments(uri, "compact", 4)))
     assert figures == {
         "dagster/uri": uri,
@@ -170,7 +170,7 @@ def test_an_event_counts_small_fragments_by_the_policy(uri) -> None:
     assert shown(dataset_observation(**arguments(uri, "compact", 4), policy=policy))["lance/small_fragments"] == 0
 
 
-def test_an_event_shows_the_report_of_the_work_beside_its_figures(uri) -> None:
+def test_an_event_shows_the_report_of_the_work_and_the_metrics_of_its_version(uri) -> None:
     report = {"bytes_reclaimed": 12, "seconds": 0.5, "mode": "fast", "spark/tasks": 3, "fragments": 99}
     event = dataset_observation(**arguments(uri, "compact", 6, **report))
     assert {key: event.metadata[key] for key in ("lance/bytes_reclaimed", "lance/seconds")} == {

@@ -96,7 +96,7 @@ def test_ingest_runs_killed_at_random_moments_leave_whole_versions(
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_for_the_slot_of_a_killed_run_goes_on(command_line, run_config, ten_rows, tmp_path) -> None:
+def test_a_run_that_waits_for_the_slot_of_a_killed_run_continues(command_line, run_config, ten_rows, tmp_path) -> None:
     home, uri = tmp_path / "home", tmp_path / "lake" / "events.lance"
     dagster = command_line(home)
     pool = "lance__installed_files"

@@ -149,7 +149,7 @@ def check(uri: str, expected: list[int]) -> None:
         lance.dataset(uri, version=ref["version"]).validate()
 
 
-def test_a_compaction_is_an_observation_with_its_figures(lake, capsys) -> None:
+def test_a_compaction_is_an_observation_with_its_metrics(lake, capsys) -> None:
     result = lake.run("compact")
     assert result.success
     assert executed(result) == STEPS["compact"]
@@ -253,7 +253,7 @@ def test_the_declared_deletion_threshold_holds_unless_another_is_given(lake) -> 
     assert executed(lake.run("materialize_deletions", threshold=0.05)) == STEPS["materialize_deletions"]
 
 
-def test_a_cleanup_is_an_observation_with_its_figures(lake) -> None:
+def test_a_cleanup_is_an_observation_with_its_metrics(lake) -> None:
     lance_core.dataset(lake.uri).tags.create("keep", 2)
     changed = lance_core.dataset(lake.uri).read_transaction(5)
     lake.run("compact")
@@ -270,7 +270,7 @@ def test_a_cleanup_is_an_observation_with_its_figures(lake) -> None:
     check(lake.uri, rows())
 
 
-def test_a_cleanup_by_the_declared_policy_keeps_young_versions(lake) -> None:
+def test_a_cleanup_by_the_declared_policy_keeps_versions_newer_than_the_retention_period(lake) -> None:
     result = lake.job("cleanup").execute_in_process(instance=lake.instance)
     assert executed(result) == ["plan_cleanup"]
     assert lake.version() == 5

@@ -183,7 +183,7 @@ def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus
 @pytest.mark.parametrize("status", OUTCOMES)
 @pytest.mark.parametrize("op", ["compact", "cleanup"])
 @pytest.mark.sampled(3)
-def test_maintenance_left_undone_by_a_run_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
+def test_incomplete_maintenance_of_a_run_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
     """Ten minutes, twenty, forty: not at every tick, and not never."""
     watched.fill(4)
     (request,) = watched.tick(op)

@@ -490,7 +490,7 @@ def test_a_damaged_version_is_passed_over_once_there_is_a_newer_one(followed) ->
     followed.skip()
 
 
-def test_a_change_that_cannot_be_read_is_reported_without_figures(followed, monkeypatch) -> None:
+def test_a_change_that_cannot_be_read_is_reported_without_metrics(followed, monkeypatch) -> None:
     """A newer writer set a feature flag: downstream must hear of the rows all the same."""
     followed.append(0)
     followed.tick()

@@ -187,7 +187,9 @@ def test_a_commit_whose_result_cannot_be_read_raises_outcome_unknown(bench: Benc
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.sampled(7)
-def test_an_operation_whose_store_goes_away_leaves_the_old_or_new_version(bench: Bench, operation: str) -> None:
+def test_an_operation_whose_store_becomes_unavailable_leaves_the_old_or_new_version(
+    bench: Bench, operation: str
+) -> None:
     """The network goes away for good at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
     for index in range(len(store.calls)):
@@ -205,7 +207,7 @@ def _removed(calls: list[Call]) -> list[str]:
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
 @pytest.mark.sampled(2)
-def test_a_transaction_that_is_committed_until_it_succeeds_lands_once(bench: Bench, retryable: bool) -> None:
+def test_a_transaction_that_is_retried_until_it_succeeds_is_committed_once(bench: Bench, retryable: bool) -> None:
     """What a step that is retried from outside does, with a failure at each call of its first run."""
     dry = bench._fresh(exists=True)
     first = lance_core.write_fragments(NEW, URI, return_transaction=True)

@@ -199,7 +199,7 @@ def test_the_doctor_examines_branches(uri: str) -> None:
 
 
 @pytest.mark.parametrize("segment", ["data", "_versions"])
-def test_deleting_a_branch_inside_another_spares_the_other(uri: str, segment: str) -> None:
+def test_deleting_a_branch_inside_another_keeps_the_other(uri: str, segment: str) -> None:
     _grown_branch(uri, "a", lance)
     _grown_branch(uri, f"a/{segment}", lance)
     expected = lance_core.dataset(uri).checkout_version(("a", None)).to_table()

@@ -78,7 +78,7 @@ def table(request: pytest.FixtureRequest) -> SmallTable:
 # --- the bytes of a manifest ---------------------------------------------------------------------
 
 
-def test_the_intact_table_is_read(table: SmallTable) -> None:
+def test_the_table_without_damage_is_read(table: SmallTable) -> None:
     assert use(table.open()).equals(table.rows)
 
 

@@ -160,7 +160,7 @@ def test_a_late_commit_is_in_the_table_or_refused(
 )
 @pytest.mark.parametrize("module", [lance_core, lance], ids=["ours", "pylance"])
 @pytest.mark.parametrize("ours", OURS)
-def test_a_late_commit_is_in_the_table_or_refused_whatever_the_others_do(
+def test_a_late_commit_is_in_the_table_or_refused_regardless_of_other_writers(
     ours: str, module: ModuleType, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(f"{ours}{stable}{module.__name__}")

@@ -102,14 +102,14 @@ def test_a_merged_delete_with_one_failed_call_leaves_the_old_or_new_version(benc
                 assert raised is None
 
 
-def test_a_merged_delete_whose_store_goes_away_leaves_the_old_or_new_version(bench: Bench) -> None:
+def test_a_merged_delete_whose_store_becomes_unavailable_leaves_the_old_or_new_version(bench: Bench) -> None:
     assert bench.run(no_fault, retryable=False) is None
     for index in range(len(bench.store.calls)):
         raised = bench.run(lambda call, index=index: When.BEFORE if call.index >= index else None, retryable=False)
         bench.check(raised)
 
 
-def test_a_merge_that_is_committed_until_it_succeeds_lands_once(bench: Bench) -> None:
+def test_a_merge_that_is_retried_until_it_succeeds_is_committed_once(bench: Bench) -> None:
     assert bench.run(no_fault, retryable=False) is None
     for call in list(bench.store.calls):
         for when in When:

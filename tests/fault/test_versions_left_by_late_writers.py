@@ -222,7 +222,7 @@ def test_a_restore_of_a_version_cleaned_up_by_pylance_meanwhile_is_not_acknowled
 
 
 @pytest.mark.parametrize("options", [{}, {"delete_unverified": True}, {"retain_versions": 1}], ids=str)
-def test_a_cleanup_spares_what_is_about_to_be_restored(options: dict[str, object], tmp_path: Path) -> None:
+def test_a_cleanup_keeps_a_version_that_is_about_to_be_restored(options: dict[str, object], tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _table(uri).delete("a < 7")
     lance_core.dataset(uri).optimize.compact_files()
@@ -344,7 +344,7 @@ def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str,
 
 
 @pytest.mark.parametrize("wanted_by", ["tag", "branch"])
-def test_a_version_stays_when_the_deletion_of_its_branch_is_given_up(wanted_by: str, tmp_path: Path) -> None:
+def test_a_version_stays_when_the_deletion_of_its_branch_is_aborted(wanted_by: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _table(uri).create_branch("b")
     _append(uri, 10, "b")
@@ -382,7 +382,9 @@ CHANGES: dict[str, Callable[[lance.LanceDataset], object]] = {
 
 @pytest.mark.parametrize("second", ["config", "append"])
 @pytest.mark.parametrize("first", CHANGES)
-def test_a_handle_on_the_only_version_that_a_cleanup_left_goes_on(first: str, second: str, tmp_path: Path) -> None:
+def test_a_handle_on_the_only_version_left_by_a_cleanup_can_still_be_used(
+    first: str, second: str, tmp_path: Path
+) -> None:
     uri = str(tmp_path / "table")
     table = numbers_twice(1, 2, 3).append_column("c", pa.array([1, 2, 3]))
     lance_core.write_dataset(table, uri)
@@ -479,9 +481,7 @@ def test_a_version_about_to_be_removed_is_not_restored(
 
 
 @pytest.mark.slow
-def test_a_cleanup_spares_a_version_restored_before_its_removal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cleanup_keeps_a_version_restored_before_its_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = str(tmp_path / "table")
     _table(uri).delete("a < 7")
     lance_core.dataset(uri).optimize.compact_files()

@@ -206,7 +206,7 @@ def test_deleting_a_branch_in_use_raises_ref_conflict(uri: str, maker: ModuleTyp
     assert not list((Path(uri) / "tree").rglob("*.manifest"))
 
 
-def test_deleting_a_branch_spares_the_branches_below(uri: str) -> None:
+def test_deleting_a_branch_keeps_the_branches_below_it(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
         # Ours makes no branch in a directory of another.
         lance.dataset(uri).create_branch(name)

@@ -112,7 +112,7 @@ def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_line(tm
     assert lance_core.dataset(root, version="dt").to_table().num_rows == 5
 
 
-def test_a_tag_that_comes_during_the_cleanup_holds_its_detached_version(detached: tuple[Path, int]) -> None:
+def test_a_tag_created_during_a_cleanup_keeps_its_detached_version(detached: tuple[Path, int]) -> None:
     root, version = detached
     dataset = lance_core.dataset(root)
     guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=(), planned_at=0.0)

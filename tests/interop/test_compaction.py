@@ -301,7 +301,7 @@ def test_files_of_versions_that_were_cleaned_up_are_not_removed(uri: str) -> Non
     assert data_files(uri) == before
 
 
-def test_a_compaction_undone_by_a_restore_is_not_committed_again(uri: str) -> None:
+def test_a_compaction_reverted_by_a_restore_is_not_committed_again(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]

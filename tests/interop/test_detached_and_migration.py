@@ -153,7 +153,7 @@ def test_t59_a_table_of_old_names_is_continued_and_migrated(
     assert len(_manifests(uri)) == 6
 
 
-def test_a_handle_goes_on_after_a_migration(tmp_path: Path) -> None:
+def test_a_handle_can_still_be_used_after_a_migration(tmp_path: Path) -> None:
     uri = _old(tmp_path)
     handle = lance_core.dataset(uri, version=2)
     handle.migrate_manifest_paths_v2()

@@ -139,7 +139,7 @@ def test_wrong_settings_are_refused_and_named(uris: tuple[str, str]) -> None:
     assert dataset.version == lance.dataset(uri).version == 2
 
 
-def test_settings_of_a_stale_handle_land_unless_they_clash(uris: tuple[str, str]) -> None:
+def test_settings_of_a_stale_handle_are_committed_unless_they_conflict(uris: tuple[str, str]) -> None:
     stale = [lance_core.dataset(uris[1]) for _ in range(3)]
     lance.dataset(uris[1]).update_config({"theirs": "1", "k": "9"})
     assert stale[0].update_config({"ours": "1"}) == {"k": "9", "kept": "yes", "theirs": "1", "ours": "1"}

@@ -223,7 +223,7 @@ def test_ids_of_fewer_or_more_bits_are_refused(tables: dict[str, str], table: st
             lance_core.dataset(tables[table])._take_rows(ids)
 
 
-def test_a_row_with_an_id_in_the_upper_half_is_found(tmp_path: Path) -> None:
+def test_a_row_with_a_row_id_in_the_upper_half_of_the_range_is_found(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(rows(0, 3), uri, enable_stable_row_ids=True)
     message = lance_core.dataset(uri).manifest.message.fragments[0]

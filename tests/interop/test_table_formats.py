@@ -99,7 +99,7 @@ def without(table: pa.Table, remainder: int, divisor: int = 10) -> pa.Table:
 @pytest.mark.parametrize("turn", [0, 1], ids=["ours first", "theirs first"])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.sampled(2)
-def test_a_table_keeps_its_rows_through_all_verbs_of_both(uri: str, version: str, turn: int) -> None:
+def test_a_table_keeps_its_rows_through_all_operations_of_both_libraries(uri: str, version: str, turn: int) -> None:
     libraries = [lance_core, lance]
     first, second = libraries[turn], libraries[1 - turn]
     first.write_dataset(rows(version, 0, 100), uri, max_rows_per_file=40, data_storage_version=version)

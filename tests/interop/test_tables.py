@@ -327,7 +327,7 @@ def test_transactions_are_exchanged_with_pylance(uri: str) -> None:
     ],
     ids=["delete", "compact", "index", "update", "config", "add", "drop"],
 )
-def test_an_append_planned_before_a_pylance_change_lands_after_it(uri: str, change) -> None:
+def test_an_append_planned_before_a_pylance_change_is_committed_after_it(uri: str, change) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=50)
     fragments = lance_core.write_fragments(ROWS, uri)
     change(lance.dataset(uri))
@@ -395,7 +395,7 @@ def test_errors_are_caught_by_the_same_except_clauses_as_in_pylance(uri: str) ->
         assert isinstance(ours.value, base), number
 
 
-def test_an_append_planned_before_a_rename_lands_after_it(uri: str) -> None:
+def test_an_append_planned_before_a_rename_is_committed_after_it(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     planned_before = lance_core.write_fragments(ROWS, uri)
     lance.dataset(uri).alter_columns({"path": "text", "name": "words"})

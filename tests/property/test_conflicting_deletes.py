@@ -90,7 +90,7 @@ def test_stale_deletes_are_committed_exactly_if_their_rows_still_exist(deletes: 
 
 @given(deletes=DELETES)
 @settings(max_examples=30, deadline=None)
-def test_stale_deletes_without_affected_rows_land_exactly_on_untouched_fragments(deletes: list[Rows]) -> None:
+def test_stale_deletes_without_affected_rows_are_committed_only_on_unchanged_fragments(deletes: list[Rows]) -> None:
     log = _table()
     planned = [planned_delete(log, 1, {each: BitMap(offsets) for each, offsets in rows.items()}) for rows in deletes]
     touched: set[int] = set()

@@ -64,7 +64,7 @@ def test_an_unusable_java_home_gives_way_to_path(
     assert f"JAVA_HOME={broken}" in caplog.text
 
 
-def test_a_link_on_path_leads_to_the_home_behind_it(tmp_path: Path) -> None:
+def test_a_java_link_on_path_is_resolved_to_its_home_directory(tmp_path: Path) -> None:
     usable = make_java(tmp_path / "usable")
     links = tmp_path / "links"
     links.mkdir()

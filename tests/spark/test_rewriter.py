@@ -109,7 +109,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
+def test_a_worker_that_is_killed_repeatedly_fails_the_job_and_its_files_are_removed(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "_QUIET_SECONDS", 0.5)

@@ -24,7 +24,7 @@ def _cut(field: pa.Field, values: list, max_bytes: int, start: int = 0) -> list[
     return list(blob_pieces(batch, stored, max_bytes))
 
 
-def test_blob_column_is_cut_into_pieces_by_the_sizes_of_its_values() -> None:
+def test_blob_column_is_split_by_the_sizes_of_its_values() -> None:
     values = [_value(4), _value(6), None, _value(1), _value(30), _value(2**60), _value(2**63), _value(0)]
     assert _cut(blob_field("b"), values, 10) == [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
     assert _cut(blob_field("b"), values, 10, start=1) == [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7)]

@@ -188,7 +188,7 @@ def test_cleanup_honors_the_delete_concurrency(
 # ── What happens between the plan and the removal ─────────────────────────────────────────────────────────────────
 
 
-def test_cleanup_spares_a_version_tagged_after_planning(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_keeps_a_version_tagged_after_planning(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     plan = plan_cleanup(dataset, ALL)
     dataset.tags.create("late", 2)
     stats = plan.execute()
@@ -197,7 +197,7 @@ def test_cleanup_spares_a_version_tagged_after_planning(dataset: lance_core.Lanc
     dataset.checkout_version("late").validate()
 
 
-def test_cleanup_spares_a_file_that_a_new_version_references(
+def test_cleanup_keeps_a_file_that_a_new_version_references(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -226,7 +226,7 @@ def _when_deleted(store: CountingStore, part: str, number: int, action: Callable
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("place", ["_transactions", "data"])
 @pytest.mark.parametrize("turn", [1, 2, 3])
-def test_cleanup_spares_a_version_tagged_before_its_removal_starts(
+def test_cleanup_keeps_a_version_tagged_before_its_removal_starts(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, place: str, turn: int
 ) -> None:
     """A version whose turn has not come stays whole, and only such a one counts as spared."""

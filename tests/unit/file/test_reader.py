@@ -167,7 +167,7 @@ def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
     assert [sorted(request) for request in store.requests[before:]] == [sorted(page.buffers)]
 
 
-def test_abandoned_scan_stops() -> None:
+def test_scan_stops_when_its_iterator_is_closed() -> None:
     reader = FileReader.open(_store(), "f")
     batches = reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=10))
     next(batches)

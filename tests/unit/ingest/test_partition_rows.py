@@ -59,11 +59,13 @@ def _sql(column: str, *places: PartitionValue, **values: object) -> str:
         ("day", [PartitionValue("2024-02-29")], "`day` = date '2024-02-29'"),
     ],
 )
-def test_conditions_on_one_column(column: str, places: list[PartitionValue], text: str) -> None:
+def test_partitions_on_one_column_become_its_sql_condition(
+    column: str, places: list[PartitionValue], text: str
+) -> None:
     assert _sql(column, *places) == text
 
 
-def test_declared_values_of_keys_take_their_place() -> None:
+def test_declared_values_of_keys_replace_the_keys_in_the_condition() -> None:
     places = [PartitionValue("north"), PartitionValue("unknown"), PartitionValue("south")]
     assert _sql("Shard No", *places, north=1, south="2", unknown=None) == (
         "((`Shard No` in (1, 2)) or (`Shard No` is null))"

@@ -64,7 +64,7 @@ def test_cleanup_ignores_an_expired_lease_and_removes_its_file(
     assert dataset.tags.list() == {}
 
 
-def test_lease_renewed_after_the_cleanup_was_planned_spares_its_version(dataset: lance_core.LanceDataset) -> None:
+def test_lease_renewed_after_the_cleanup_was_planned_keeps_its_version(dataset: lance_core.LanceDataset) -> None:
     lease = _lease(dataset, 1)
     plan = plan_cleanup(dataset, ALL, now_ns=_in(timedelta(minutes=61)))
     later = lease_version(dataset.checkout_version(1), holder="another", duration=3 * HOUR)
