@@ -19,7 +19,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lance_core import blob as blob
+    from lance_core import commit as commit
+    from lance_core import errors as errors
+    from lance_core import file as file
+    from lance_core import fragment as fragment
+    from lance_core import metadata as metadata
     from lance_core import optimize
+    from lance_core import repair as repair
+    from lance_core import types as types
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment import LanceFragment
     from lance_core.api.open_dataset import dataset, migrate_manifest_paths_v2
@@ -168,6 +176,9 @@ __version__: str
 import_module("lance_core.dataset")
 del globals()["dataset"]
 
+_MODULES: Final = ("blob", "commit", "errors", "file", "fragment", "metadata", "optimize", "repair", "types")
+"""The public modules, which ``import lance_core`` makes available as attributes. ``dataset`` is a function instead."""
+
 _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {
     "Blob": "lance_core.schema.blob_types",
@@ -216,8 +227,8 @@ def __getattr__(name: str) -> object:
     """Import a public name on first use."""
     if name == "__version__":
         value: object = import_module("lance_core.table.manifest_draft").WRITER_VERSION
-    elif name == "optimize":
-        value = import_module("lance_core.optimize")
+    elif name in _MODULES:
+        value = import_module(f"lance_core.{name}")
     elif name in __all__:
         value = getattr(import_module(_HOMES.get(name, _ERRORS)), name)
     else:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from operator import index
+from typing import Any, Final
 
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
-from lance_core.file.row_numbers import row_number
 
 __all__ = [
     "bytes_like",
@@ -27,6 +27,10 @@ __all__ = [
     "rows_to_write",
     "size_in_bytes",
 ]
+
+_MAX_COUNT: Final = 2**63 - 1
+_MAX_BYTES: Final = 2**64 - 1
+"""The largest size that pylance accepts; sizes near it stand for "no limit"."""
 
 
 def checked_path(path: Any) -> str:
@@ -82,12 +86,9 @@ def positive_number(name: str, value: Any) -> int:
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        InvalidInputError: the value is less than 1.
+        InvalidInputError: the value is less than 1, or does not fit into 64 bits.
     """
-    number = row_number(name, value)
-    if number < 1:
-        raise InvalidInputError(f"{name} must be at least 1, found {number}", argument=name)
-    return number
+    return _whole_number(name, value, 1, _MAX_COUNT)
 
 
 def size_in_bytes(name: str, value: Any) -> int | None:
@@ -95,14 +96,9 @@ def size_in_bytes(name: str, value: Any) -> int | None:
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        InvalidInputError: the value is less than 0.
+        InvalidInputError: the value is less than 0, or does not fit into 64 bits.
     """
-    if value is None:
-        return None
-    number = row_number(name, value)
-    if number < 0:
-        raise InvalidInputError(f"{name} must be at least 0, found {number}", argument=name)
-    return number
+    return None if value is None else _whole_number(name, value, 0, _MAX_BYTES)
 
 
 def checked_schema(schema: Any) -> pa.Schema | None:
@@ -163,6 +159,18 @@ def refuse_namespace(namespace_client: object | None, table_id: list[str] | None
     """
     if namespace_client is not None or table_id is not None:
         raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")
+
+
+def _whole_number(name: str, value: Any, least: int, most: int) -> int:
+    try:
+        number = index(value)
+    except TypeError as error:
+        raise _wrong_type(name, "a whole number", value) from error
+    if number < least:
+        raise InvalidInputError(f"{name} must be at least {least}, found {number}", argument=name)
+    if number > most:
+        raise InvalidInputError(f"{name} must be at most {most}, found {number}", argument=name)
+    return number
 
 
 def _text(name: str, value: Any) -> str:

@@ -185,6 +185,13 @@ def test_lance_core_dataset_stays_a_function_whatever_imports_the_module(stateme
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("module", sorted({*WITH_NAMES, "errors", "metadata", "repair"} - {"dataset"}))
+def test_public_module_is_an_attribute_after_the_import_of_the_package(module: str) -> None:
+    program = f"import lance_core, types\nassert type(lance_core.{module}) is types.ModuleType"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
 def test_dataset_module_refuses_unknown_names() -> None:
     module = importlib.import_module("lance_core.dataset")
     with pytest.raises(AttributeError, match="no attribute 'teleport'"):

@@ -249,3 +249,24 @@ def test_readers_of_sessions_check_their_columns(tmp_path: Path) -> None:
     session = LanceFileSession(str(tmp_path))
     with pytest.raises(InvalidTypeError):
         session.open_reader("f.lance", columns="a")
+
+
+@pytest.mark.parametrize("argument", ["data_cache_bytes", "max_page_bytes"])
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1])
+def test_sizes_that_fit_into_64_bits_are_accepted(tmp_path: Path, argument: str, size: int) -> None:
+    for writer_class, reader_class in ((LanceFileWriter, TheirReader), (TheirWriter, LanceFileReader)):
+        path = str(tmp_path / writer_class.__module__)
+        with writer_class(path, ROWS.schema, **{argument: size}) as writer:
+            writer.write_batch(ROWS)
+        assert reader_class(path).read_all().to_table().equals(ROWS)
+
+
+@pytest.mark.parametrize("argument", ["data_cache_bytes", "max_page_bytes"])
+def test_size_that_does_not_fit_into_64_bits_is_refused_by_its_name(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"^{argument} must be at most {2**64 - 1}, found {2**64}"):
+        LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema, **{argument: 2**64})
+
+
+def test_batch_size_that_does_not_fit_into_64_bits_is_refused_by_its_name(path: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"^batch_size must be at most {2**63 - 1}, found {2**63}"):
+        LanceFileReader(path).read_all(batch_size=2**63)

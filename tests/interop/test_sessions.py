@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.errors import InvalidInputError
 
 both = pytest.mark.parametrize("library", [lance, lance_core])
 
@@ -37,6 +38,19 @@ def test_session_grows_while_rows_are_read(library: ModuleType, tmp_path: Path) 
 def test_session_size_that_is_not_a_whole_number_raises_type_error(library: ModuleType, size: object) -> None:
     with pytest.raises(TypeError):
         library.Session(metadata_cache_size_bytes=size)
+
+
+@both
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1])
+def test_session_size_that_fits_into_64_bits_is_accepted(library: ModuleType, size: int, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    library.write_dataset(pa.table({"a": [1]}), uri)
+    assert library.dataset(uri, session=library.Session(size, size)).to_table().num_rows == 1
+
+
+def test_session_size_that_does_not_fit_into_64_bits_raises_invalid_input() -> None:
+    with pytest.raises(InvalidInputError, match=f"^metadata_cache_size_bytes must be at most {2**64 - 1}, found"):
+        lance_core.Session(metadata_cache_size_bytes=2**64)
 
 
 def test_session_arguments_are_the_first_of_the_reference() -> None:
