@@ -177,7 +177,9 @@ def test_a_materialization_says_what_was_committed(walk: Walk) -> None:
 
 
 def test_the_health_card_grades_the_version_and_says_what_is_due(walk: Walk) -> None:
-    walk.visit("/assets/lake/app-events?view=events", "append by another program", "Reported", "B · version 10")
+    walk.visit(
+        "/assets/lake/app-events?view=events", "append by another program", "Reported", "B · version 10", height=1000
+    )
     walk.picture("health-card")
     text = " ".join(walk.lines())
     assert "4 small fragments >= 4" in text
