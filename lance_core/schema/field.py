@@ -119,7 +119,10 @@ class Field:
 
     @property
     def is_structural_fixed_size_list(self) -> bool:
-        """Whether the field is a fixed-size list of structs, the only kind with a child field and without a column."""
+        """Whether the field is a fixed-size list of structs.
+
+        Other fixed-size lists have a column of their own and no child field.
+        """
         return self.is_fixed_size_list and bool(self.children)
 
     @property

@@ -118,7 +118,10 @@ class LanceDatasetComponent(dg.Component):
         return cls(datasets=_declarations(Node(others, place)), settings=build(ProjectSettings, Node(settings, place)))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the definitions of the datasets; in the first component of a project, also the shared ones."""
+        """Return the definitions of the datasets.
+
+        The first component of a project also returns the definitions that all components share, such as sensors.
+        """
         # Not above: every dg command imports this module, and Spark takes seconds.
         from lance_pipelines.build import build_asset_definitions, build_shared_definitions
         from lance_pipelines.resources.spark import SparkResource

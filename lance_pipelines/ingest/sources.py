@@ -112,8 +112,8 @@ class FileSource:
         format: the format, which selects the reader.
         paths: files, directories, or globs that the reader opens; empty for ``environment``.
         options: reader options under the names that Spark uses (``header``, ``sep`` …).
-        schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it. Of CSV files it
-            infers only strings, unless ``options`` contain ``{"inferSchema": "true"}``.
+        schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it. All columns of
+            CSV files are then strings, unless ``options`` contain ``{"inferSchema": "true"}``.
         sql: a SQL query that reads from the view ``source``; if None, all rows and columns are read.
     """
 

@@ -48,8 +48,8 @@ class SourceConfig(dg.Config):
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="Columns as Spark DDL (id BIGINT, name STRING); by default, the reader infers them: of CSV files "
-        "only strings, without the option inferSchema.",
+        description="Columns as Spark DDL (id BIGINT, name STRING); by default, the reader infers them. Without "
+        "the option inferSchema, all columns of CSV files are strings.",
     )
     sql: str | None = Field(
         default=None, description="SQL query on the view named source; by default, all rows are read."

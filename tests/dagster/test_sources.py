@@ -80,7 +80,9 @@ def test_a_function_that_returns_no_arrow_data_fails_with_one_line(tmp_path, ins
     assert not Path(uri).exists()
 
 
-def test_rows_of_a_function_that_do_not_fit_the_dataset_fail_with_the_column(tmp_path, instance) -> None:
+def test_rows_of_a_function_that_do_not_fit_the_dataset_raise_an_error_that_names_the_column(
+    tmp_path, instance
+) -> None:
     uri = str(tmp_path / "numbers.lance")
     lance.write_dataset(pa.table({"id": ["text"], "name": ["a"]}), uri)
     declaration = DatasetDeclaration(key="n", uri=uri, source=FunctionSource(function=lambda _: ROWS))

@@ -69,7 +69,7 @@ def test_t25_a_lost_response_makes_one_version(bench: Bench) -> None:
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_t26_a_commit_conflict_without_a_winner_is_tried_again(bench: Bench) -> None:
+def test_t26_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench: Bench) -> None:
     for fault in (Fault.CONFLICT, Fault.PRECONDITION):
         seen: list[Request] = []
 

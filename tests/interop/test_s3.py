@@ -168,7 +168,7 @@ def test_a_branch_is_opened_from_a_handle_of_the_main_line_by_two_requests(
         assert proxy.methods() == ["GET"] * requests, version
 
 
-def test_a_manifest_of_many_fragments_is_one_request(server: S3Server, proxy: FaultProxy) -> None:
+def test_a_manifest_of_many_fragments_is_read_with_one_request(server: S3Server, proxy: FaultProxy) -> None:
     uri, options = server.uri(), server.options()
     first = lance_core.write_dataset(ROWS, uri, storage_options=options)
     message = pb_table.Manifest()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -167,11 +169,22 @@ def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
     assert [sorted(request) for request in store.requests[before:]] == [sorted(page.buffers)]
 
 
-def test_scan_stops_when_its_iterator_is_closed() -> None:
-    reader = FileReader.open(_store(), "f")
-    batches = reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=10))
-    next(batches)
-    batches.close()  # type: ignore[attr-defined]
+def test_scan_reads_nothing_after_its_iterator_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _store(pa.table({"x": pa.array(np.random.default_rng(1).random(100_000))}), batch_rows=10_000)
+    reader = FileReader.open(store, "f")
+    release = Event()
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr("lance_core.file.scan.decode_pool", lambda: pool)
+        # The only thread is busy, so the first batch is decoded here, and the pages after it stay in the queue.
+        pool.submit(release.wait)
+        config = ReadConfig(batch_rows=10_000, inline_bytes=0, ahead_segments=4, decoded_bytes=80_000)
+        batches = reader.read_batches(reader.schema.fields, config=config)
+        next(batches)
+        before = len(store.requests)
+        batches.close()  # type: ignore[attr-defined]
+        release.set()
+    # The pool has now run everything that was left in its queue.
+    assert len(store.requests) == before
 
 
 def test_full_zip_pages_of_a_mapped_file_are_not_copied() -> None:

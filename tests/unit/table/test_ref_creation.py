@@ -44,7 +44,7 @@ def test_failed_ref_creation_is_repeated_when_retryable() -> None:
         create_ref(_store(*[When.BEFORE] * 3, retryable=True), PATH, OURS)
 
 
-def test_refused_ref_creation_without_a_winner_is_repeated() -> None:
+def test_refused_ref_creation_is_repeated_when_the_ref_does_not_exist() -> None:
     class Refusing(MemoryStore):
         refusals = 2
 

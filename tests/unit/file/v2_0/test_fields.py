@@ -86,7 +86,7 @@ def _rows(file: _File, start: int, stop: int) -> list[list[object]]:
     return found
 
 
-def test_strings_of_0_12_take_two_columns() -> None:
+def test_strings_of_pylance_0_12_take_two_columns() -> None:
     file = _old_strings()
     assert dict(assigned_columns(file, None)) == {0: 0, 1: 1, 2: 3}
     strings, binaries = ["ab", "c", None, "de"], [b"", b"", b"", b"z"]
@@ -102,7 +102,7 @@ def test_strings_of_0_12_take_two_columns() -> None:
     assert taken.to_pylist() == ["ab", "ab", None, "de"]
 
 
-def test_strings_of_0_12_are_found_by_manifest_column_indices() -> None:
+def test_strings_of_pylance_0_12_are_found_by_manifest_column_indices() -> None:
     file = _old_strings()
     [source] = v2_0_sources(file, [file.schema.field("b")], {2: 3})
     assert [source.decode(part, file.read).to_pylist() for part in source.plan(0, 4)] == [[b"", b"", b"", b"z"]]
