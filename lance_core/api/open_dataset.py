@@ -69,8 +69,9 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    own_session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
     if session is None:
-        session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
+        session = own_session
     elif not isinstance(session, Session):
         raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
     options = with_base_params(storage_options, base_store_params)

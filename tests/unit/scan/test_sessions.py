@@ -207,6 +207,11 @@ def test_session_with_a_size_that_is_not_a_whole_number_is_rejected(argument: st
         Session(**{argument: size})  # type: ignore[arg-type]  # the mistake is what is tested
 
 
+def test_dataset_checks_the_size_limit_even_if_it_has_no_effect(store: CountingStore) -> None:
+    with pytest.raises(InvalidInputError, match="metadata_cache_size_bytes must be at least 0, found -5"):
+        lance_core.dataset(URI, session=Session(), metadata_cache_size_bytes=-5)
+
+
 def test_dataset_rejects_a_session_that_is_not_one(store: CountingStore) -> None:
     with pytest.raises(InvalidTypeError, match="session must be a Session, found int"):
         lance_core.dataset(URI, session=3)  # type: ignore[arg-type]  # the mistake is what is tested

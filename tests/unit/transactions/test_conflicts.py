@@ -227,6 +227,8 @@ def test_conflict_matrix_has_a_row_for_every_operation() -> None:
         assert row.keys() == executable
     for operation in (*OURS.values(), *(theirs for pair in THEIRS.values() for theirs in pair)):
         assert set(lines_of(operation)) <= executable
+    # No operation is missing in the rows of the specification.
+    assert {line for ours in ROWS for line in lines_of(OURS[ours])} == executable
 
 
 def test_every_letter_of_the_conflict_matrix_has_a_meaning() -> None:
