@@ -282,6 +282,7 @@ def test_the_log_of_a_command_is_shown_only_when_requested(module) -> None:
     assert "nothing to do" in run("cleanup", "-v", "-m", name).output
 
 
+@pytest.mark.slow
 def test_a_run_appears_in_the_instance_of_dagster_home(module, tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -601,6 +601,7 @@ def test_the_component_is_registered() -> None:
     assert found["lance_pipelines.components.LanceDatasetComponent"] is LanceDatasetComponent
 
 
+@pytest.mark.slow
 def test_the_registered_package_loads_no_spark() -> None:
     """Every command of ``dg`` loads it, in every project of the environment."""
     program = "import sys, lance_pipelines.components; assert 'pyspark' not in sys.modules"

@@ -162,6 +162,7 @@ def test_no_automation_sensor_is_added() -> None:
         assert not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in defs.sensors)
 
 
+@pytest.mark.slow
 def test_the_top_level_loads_neither_dagster_nor_spark_until_a_name_needs_it() -> None:
     program = """
 import sys

@@ -95,6 +95,7 @@ def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int
     assert screenshot.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_guides_command_switches_on_the_sensor_of_the_running_server(web_server, server_command_line) -> None:
     """A sensor's state belongs to the name of its code location: another name is another sensor."""
     (command,) = re.findall(r"`dagster (sensor start .*?)`", GUIDE)

@@ -75,6 +75,7 @@ def _clean_while_others_write(uri: str, rounds: int, seed: int) -> None:
     assert removed >= 0
 
 
+@pytest.mark.slow
 def test_cleanups_while_pylance_writes_remove_nothing_live(tmp_path: Path) -> None:
     _clean_while_others_write(str(tmp_path / "table"), rounds=40, seed=1)
 

@@ -108,6 +108,7 @@ def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) 
     _check_kept(table, kept, rows)
 
 
+@pytest.mark.slow
 def test_pylance_finishes_a_cleanup_that_was_killed(table: AgedTable) -> None:
     calls = _clean(table).calls
     done = table.files()

@@ -37,6 +37,7 @@ def test_simultaneous_appends_of_lance_core_and_pylance_keep_every_row(table: Pa
     _check_appends(table, versions, 25)
 
 
+@pytest.mark.slow
 def test_simultaneous_first_appends_keep_every_row(tmp_path: Path) -> None:
     uri = tmp_path / "absent"
     versions = append_together(uri, {}, ["lance_core"] * 3, 2)

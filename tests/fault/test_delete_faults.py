@@ -106,6 +106,7 @@ def test_a_delete_with_one_failed_call_leaves_the_old_or_new_version(bench: Benc
             bench.check(raised)
 
 
+@pytest.mark.slow
 def test_a_delete_killed_at_any_call_leaves_the_old_or_new_version(bench: Bench) -> None:
     for call in _calls(bench):
         for after in (False, True):

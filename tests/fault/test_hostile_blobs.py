@@ -151,6 +151,7 @@ def test_damaged_data_files_of_blobs_give_rows_or_raise_lance_errors(table: Tabl
     assert outcomes["equal"] + outcomes["other values"] > NUM_BITS // 20
 
 
+@pytest.mark.slow
 def test_damaged_sidecars_and_external_files_change_only_values_or_raise() -> None:
     table = _table("v2")
     for path in table.ending(".blob"):

@@ -233,8 +233,8 @@ def test_a_cleanup_keeps_a_version_that_is_about_to_be_restored(options: dict[st
     assert not list(tmp_path.rglob(".tmp*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dynamodb", "sqlite"])
-@pytest.mark.sampled(1)
 def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     server: S3Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

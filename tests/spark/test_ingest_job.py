@@ -78,6 +78,7 @@ def assert_untouched(uri: str, version: int, num_files: int) -> None:
     assert len(list(Path(uri, "data").iterdir())) == num_files
 
 
+@pytest.mark.slow
 def test_vector_columns_limits_and_queries_reach_the_writer(ingest, uri) -> None:
     result = ingest(
         vector_columns={"v": 2},
@@ -119,6 +120,7 @@ def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> No
     assert_untouched(uri, version=1, num_files=1)
 
 
+@pytest.mark.slow
 def test_a_new_column_of_the_source_is_refused_and_named(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": [1], "v": [[1.0, 2.0]], "surprise": [0]}))
@@ -201,6 +203,7 @@ def test_a_query_reads_tables_of_the_catalog_and_may_be_replaced(spark, instance
     assert "cannot run the query SELECT id FROM nobody" in message
 
 
+@pytest.mark.slow
 def test_a_function_makes_a_frame_of_several_tables(spark, instance, uri) -> None:
     def both(session: SparkSession, context: SourceContext) -> DataFrame:
         return session.range(2).unionByName(session.range(5, 6))

@@ -178,6 +178,7 @@ def test_days_of_csv_files_by_text_or_date(
     assert ingest.dataset().version == 3
 
 
+@pytest.mark.slow
 def test_static_and_several_dimensions(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:

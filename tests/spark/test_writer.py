@@ -196,6 +196,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(spark: SparkSession, uri:
     assert sorted(table["id"].to_pylist()) == list(range(100_000))
 
 
+@pytest.mark.slow
 def test_a_failed_write_leaves_no_running_task_and_can_be_discarded(spark: SparkSession, uri: str, token: str) -> None:
     def endless(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
