@@ -10,7 +10,8 @@
   everything that a version records, including its fragments.
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
-* *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
+* *Fragments and schemas*: :func:`check_storable`, :func:`declared_schema`, :func:`is_older_blob`, and
+  :func:`stored_field_ids` help to write data files for a table.
 * *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere, and
   :func:`add_columns` adds columns; both record properties of their transaction.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
@@ -27,6 +28,8 @@ import time
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
 
 from lance_core.cleanup.classification import ClassifiedPath, PathState
 from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
@@ -45,6 +48,7 @@ from lance_core.public.fragment_conversion import fragment_records
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.declared_columns import declared_column, is_older_blob
 from lance_core.schema.projection import check_compatible
 from lance_core.table.branches import list_branches
 from lance_core.table.data_file import stored_fields
@@ -64,8 +68,6 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.table_view import Handle
@@ -105,7 +107,9 @@ __all__ = [
     "check_storable",
     "commit_replacement",
     "commit_transaction",
+    "declared_schema",
     "delete_rows",
+    "is_older_blob",
     "lease_version",
     "named_versions",
     "open_store",
@@ -186,6 +190,17 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
     fields = schema_from_arrow(schema)
     if version is not None:
         storable.check_storable(fields, version)
+
+
+def declared_schema(rows: pa.Schema, *, upgrades_blobs: bool) -> pa.Schema:
+    """Return the columns with which a table declares rows. For example, it stores JSON as binary values.
+
+    Args:
+        rows: schema of the rows, as they are given to :func:`~lance_core.write_fragments`.
+        upgrades_blobs: whether binary columns with ``lance-encoding:blob`` are declared as ``lance.blob.v2``, as all
+            writes do in a new table of format 2.2.
+    """
+    return pa.schema([declared_column(column, upgrades_blobs=upgrades_blobs) for column in rows], rows.metadata)
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:

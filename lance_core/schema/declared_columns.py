@@ -25,7 +25,7 @@ from lance_core.schema.extension_types import with_children
 from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
 from lance_core.schema.json_columns import is_json_text, json_field
 
-__all__ = ["UPGRADED_BLOB", "declared_column"]
+__all__ = ["UPGRADED_BLOB", "declared_column", "is_older_blob"]
 
 UPGRADED_BLOB: Final = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
 """The type with which a table declares a blob that was given as binary, if it declares it as ``lance.blob.v2``."""
@@ -37,7 +37,7 @@ def declared_column(given: pa.Field, *, upgrades_blobs: bool, depth: int = 0) ->
     """Return the declared field, or the same object if unchanged. Fields nested too deeply are unchanged."""
     if is_json_text(given):
         return json_field(given)
-    if upgrades_blobs and _is_blob_v1(given):
+    if upgrades_blobs and is_older_blob(given):
         kept = {key: value for key, value in given.metadata.items() if key != BLOB_KEY.encode()}
         return pa.field(given.name, UPGRADED_BLOB, nullable=given.nullable, metadata={**kept, **_NAMED})
     dtype = given.type
@@ -50,6 +50,7 @@ def declared_column(given: pa.Field, *, upgrades_blobs: bool, depth: int = 0) ->
     return given.with_type(with_children(dtype, declared))
 
 
-def _is_blob_v1(field: pa.Field) -> bool:
+def is_older_blob(field: pa.Field) -> bool:
+    """Return whether a field is a blob of tables before format 2.2: binary with ``lance-encoding:blob``."""
     is_binary = pa.types.is_large_binary(field.type) or pa.types.is_binary(field.type)
     return bool(is_binary and BLOB_KEY.encode() in (field.metadata or {}))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import lance_core
+from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.metadata import check_storable
+from lance_core.metadata import DEFAULT_VERSION, check_storable, declared_schema
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.partition_rows import select_rows
 from lance_pipelines.ingest.schema_changes import fit_columns
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from lance_pipelines.ingest.declaration import DatasetDeclaration
     from lance_pipelines.ingest.partition_rows import Partition, RowSelection
+    from lance_pipelines.ingest.write_plan import WritePlan
 
 __all__ = ["stage_reader"]
 
@@ -91,7 +93,7 @@ def stage_reader(
         data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,
-        schema=target,
+        schema=declared_schema(target, upgrades_blobs=replaces and _upgrades_blobs(declaration, plan)),
         fragments=tuple(fragment.to_json() for fragment in fragments),
         rows_counted=counted.num_rows,
         rows_written=sum(fragment.physical_rows for fragment in fragments),
@@ -99,6 +101,12 @@ def stage_reader(
         run_id=run_id,
         step_key=step_key,
     )
+
+
+def _upgrades_blobs(declaration: DatasetDeclaration, plan: WritePlan) -> bool:
+    """Return whether data files that replace all others store older blobs as ``lance.blob.v2``."""
+    version = declaration.data_storage_version or plan.data_storage_version
+    return (DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)) >= LanceFileVersion.V2_2
 
 
 class _Counted:

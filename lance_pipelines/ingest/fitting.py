@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from lance_core.errors import SchemaMismatchError
+from lance_core.metadata import is_older_blob
 
 __all__ = ["fit_schema", "is_lossless", "new_columns"]
 
@@ -31,7 +32,8 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
         allows_missing: whether nullable columns of the dataset may be missing from the rows, which stands for nulls.
 
     Returns:
-        The columns of the dataset that the rows have; all columns, unless some may be missing.
+        The columns of the dataset that the rows have; all columns, unless some may be missing. Binary columns that are
+        marked as blobs, as tables before format 2.2 declare them, fit columns of blobs.
 
     Raises:
         SchemaMismatchError: a column is missing, is not in the dataset, or has a type that does not fit.
@@ -42,7 +44,7 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
     _check_names(found, existing)
     for field in existing:
         column = found.field(field.name)
-        if not is_lossless(column.type, field.type):
+        if not is_lossless(column.type, field.type) and not (is_older_blob(column) and _is_blob(field.type)):
             raise SchemaMismatchError(
                 f"column {field.name!r}: the dataset has {field.type}, the source has {column.type}",
                 column=field.name,
@@ -87,6 +89,10 @@ def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
         # Whether the order of a dictionary has a meaning is not stored.
         return bool(found.index_type == expected.index_type and found.value_type == expected.value_type)
     return _is_wider(found, expected)
+
+
+def _is_blob(data_type: pa.DataType) -> bool:
+    return getattr(data_type, "extension_name", None) == "lance.blob.v2"
 
 
 def _is_wider(found: pa.DataType, expected: pa.DataType) -> bool:

@@ -83,6 +83,8 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
     if isinstance(expected, pa.BaseExtensionType) and isinstance(array, pa.ExtensionArray):
         storage = _conform(array.storage, field.with_type(expected.storage_type), path, first_row)
         return pa.ExtensionArray.from_storage(expected, storage)
+    if isinstance(expected, pa.BaseExtensionType) and _is_binary(array.type):
+        return _blobs(array, expected)
     if pa.types.is_fixed_size_list(expected) and pa.types.is_list(array.type):
         return _fixed_size_lists(array, expected, path, first_row)
     if pa.types.is_struct(expected) and pa.types.is_struct(array.type):
@@ -98,6 +100,17 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
             expected=str(expected),
             found=str(array.type),
         ) from error
+
+
+def _blobs(array: pa.Array, expected: pa.BaseExtensionType) -> pa.Array:
+    """Convert binary values to blobs of a type whose storage is a struct with these values as ``data``."""
+    children = [
+        array.cast(child.type) if child.name == "data" else pa.nulls(len(array), child.type)
+        for child in expected.storage_type
+    ]
+    mask = array.is_null() if array.null_count else None
+    storage = pa.StructArray.from_arrays(children, fields=list(expected.storage_type), mask=mask)
+    return pa.ExtensionArray.from_storage(expected, storage)
 
 
 def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path: str, first_row: int) -> pa.Array:
@@ -171,6 +184,10 @@ def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
 def _rebased(array: pa.ListArray, start: int) -> pa.Array:
     """Return offsets that start at 0 in a separate buffer; the array's own offsets if they already do."""
     return array.offsets if array.offset == 0 and start == 0 else pc.subtract(array.offsets, start)
+
+
+def _is_binary(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type))
 
 
 def _is_variable_list(data_type: pa.DataType) -> bool:

@@ -797,7 +797,7 @@ def test_blobs_are_created_appended_and_overwritten(lake: Lake, generation: str)
     else:
         field = pa.field("image", pa.large_binary(), metadata={generation: "true"})
         rows = pa.table([[1], [b"bytes"]], schema=pa.schema([("id", pa.int64()), field]))
-    modes = ["append", "append", "overwrite"] if generation == "lance.blob.v2" else ["overwrite", "overwrite"]
+    modes = ["append", "append", "overwrite"]
     for mode in modes:
 
         @dg.asset(metadata={"lance/mode": mode})
@@ -811,3 +811,28 @@ def test_blobs_are_created_appended_and_overwritten(lake: Lake, generation: str)
     dataset = lance.dataset(lake.uri("images"))
     assert [blob.readall() for blob in dataset.take_blobs("image", indices=[0])] == [b"bytes"]
     assert dataset.version == len(modes)
+
+
+@pytest.mark.parametrize("column", ["blob", "json"])
+def test_values_that_are_converted_when_they_are_stored_are_appended_to_a_dataset_that_began_empty(
+    lake: Lake, column: str
+) -> None:
+    field = pa.field("value", pa.json_())
+    if column == "blob":
+        field = pa.field("value", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    text = '{"a":1}'
+    rows = pa.table([[text.encode() if column == "blob" else text, None]], schema=pa.schema([field]))
+    for given in (rows.slice(0, 0), rows, rows):
+
+        @dg.asset(metadata={"lance/mode": "append"})
+        def values() -> pa.Table:
+            return given  # noqa: B023  # run before the next one is defined
+
+        assert lake.run(values).success
+    dataset = lance.dataset(lake.uri("values"))
+    if column == "blob":
+        assert dataset.schema.field("value").type.extension_name == "lance.blob.v2"
+        found = [blob.readall() for blob in dataset.take_blobs("value", indices=[0, 2])]
+        assert found == [text.encode(), text.encode()]
+    else:
+        assert dataset.to_table()["value"].to_pylist() == [text, None, text, None]
