@@ -10,6 +10,7 @@ single JSON entry ``lance/details``, which the web interface shows collapsed. :f
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -107,6 +108,8 @@ _LAST: Final = ("dagster/column_schema", "lance/fragment_chart", "lance/fragment
 """The entries at the beginning and at the end of the page; those at the end are tall."""
 
 _MAX_TABLE_ROWS: Final = 20
+_MAX_COLUMNS: Final = 500
+_MAX_TYPE_CHARACTERS: Final = 1000
 
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
@@ -270,18 +273,26 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
 
 
 def table_schema(schema: pa.Schema, descriptions: Mapping[str, str] = MappingProxyType({})) -> dg.TableSchema:
-    """Return the columns with their Arrow types, nullability, and descriptions or else comments."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                name=column.name,
-                type=str(column.type),
-                description=descriptions.get(column.name) or _comment(column),
-                constraints=dg.TableColumnConstraints(nullable=column.nullable),
-            )
-            for column in schema
-        ]
-    )
+    """Return the columns with their Arrow types, nullability, and descriptions or else comments.
+
+    Every event contains this table, so only the first columns of a wide schema are listed, and long types are cut.
+    """
+    columns = [
+        dg.TableColumn(
+            name=column.name,
+            type=_cut(str(column.type)),
+            description=descriptions.get(column.name) or _comment(column),
+            constraints=dg.TableColumnConstraints(nullable=column.nullable),
+        )
+        for column in islice(schema, _MAX_COLUMNS)
+    ]
+    num_left_out = len(schema) - len(columns)
+    left_out = dg.TableConstraints(other=[f"{num_left_out:,} more columns"]) if num_left_out else None
+    return dg.TableSchema(columns=columns, constraints=left_out)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TYPE_CHARACTERS else f"{text[:_MAX_TYPE_CHARACTERS]}…"
 
 
 def _comment(column: pa.Field) -> str | None:

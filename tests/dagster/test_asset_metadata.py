@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dagster as dg
 import pyarrow as pa
 
 from lance_pipelines.events.asset_metadata import table_schema
@@ -18,3 +19,16 @@ def test_columns_show_type_nullability_and_comment() -> None:
         ("id", "int64", False, "Größe"),
         ("v", "fixed_size_list<item: float>[3]", True, None),
     ]
+
+
+def test_wide_schema_is_listed_in_part_and_its_event_stays_small() -> None:
+    columns = table_schema(pa.schema([pa.field(f"column {number}", pa.int64()) for number in range(10_000)]))
+    assert len(columns.columns) == 500
+    assert columns.constraints.other == ["9,500 more columns"]
+    assert len(dg.serialize_value(columns)) < 100_000
+
+
+def test_long_type_is_cut() -> None:
+    wide = pa.struct([pa.field(f"member {number}", pa.int64()) for number in range(1_000)])
+    (column,) = table_schema(pa.schema([pa.field("s", wide)])).columns
+    assert column.type == str(wide)[:1_000] + "…"
