@@ -297,7 +297,10 @@ class LanceDataset(Handle):
         return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Move this handle to the latest version, unless another thread has moved it to a newer version."""
+        """Move this handle to the latest version.
+
+        If another thread moves the handle to an even newer version in the meantime, it stays there.
+        """
         before = self._view
         latest = before.latest()
         with self._lock:

@@ -87,7 +87,10 @@ class Fragment:
 
     @property
     def data_file_paths(self) -> tuple[str, ...]:
-        """The paths of the data files, relative to the data directory of their root or base path."""
+        """The paths of the data files, relative to the directory ``data/`` of the dataset or of their base path.
+
+        A base path that is not the root of a dataset has no ``data/``; the paths are relative to it.
+        """
         return tuple(file.path for file in self.message.files)
 
     @property

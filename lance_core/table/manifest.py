@@ -87,7 +87,8 @@ class Manifest:
             )
         if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
             raise CorruptDataError(
-                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is not a relative path",
+                f"manifest {path}: invalid path of the transaction file: {file.message.transaction_file!r:.200}; "
+                "expected a relative path without empty, '.' or '..' segments",
                 path=path,
             )
         if file.message.HasField("fragment_tree"):

@@ -197,9 +197,15 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     versions = {file.file_version for fragment in fragments for file in fragment.files}
     fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
     if not fits or planned.operation.added_bases():
+        reason = (
+            "another writer created the dataset first, without the base paths of this write; write the rows again "
+            "without initial_bases, and with target_bases only if the dataset has them"
+            if fits
+            else "other writers have changed the dataset's field ids, column nullability, or data file version; write "
+            "the rows again"
+        )
         raise RetryableCommitConflictError(
-            f"{log.root}: as of version {latest.version}, other writers have changed the dataset's field ids, column "
-            "nullability, or data file version; write the rows again",
+            f"{log.root}: as of version {latest.version}, {reason}",
             path=log.root,
             version=latest.version,
         )

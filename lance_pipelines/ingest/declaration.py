@@ -202,7 +202,7 @@ class DatasetDeclaration:
         if self.schema_mode is SchemaMode.ADD and replaces_all:
             raise InvalidInputError(
                 f"dataset {self.name}: schema_mode add requires mode append or overwrite_partition; mode {self.mode} "
-                "replaces all rows"
+                "takes all columns from the rows"
             )
         if self.mode is WriteMode.OVERWRITE_PARTITION and not self.partition_by:
             raise InvalidInputError(f"dataset {self.name}: mode overwrite_partition requires partition_by")

@@ -62,7 +62,11 @@ class SqlManifests:
     def __init__(self, url: str, table: str, scheme: str) -> None:
         """Initialize without connecting."""
         if not _TABLE_NAME.fullmatch(table):
-            raise InvalidInputError(f"sqlTableName {table!r:.100} is not a valid table name", table=table)
+            raise InvalidInputError(
+                f"invalid sqlTableName {table!r:.100}: expected at most 63 letters, digits, and underscores, not "
+                "starting with a digit",
+                table=table,
+            )
         self._url = url
         self._name = table
         self._scheme = scheme

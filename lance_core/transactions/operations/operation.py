@@ -306,6 +306,6 @@ def check_fragments(fragments: object) -> None:
     """
     if not isinstance(fragments, list):
         raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragments)}")
-    for fragment in fragments:
+    for index, fragment in enumerate(fragments):
         if not isinstance(fragment, FragmentMetadata):
-            raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragment)}")
+            raise InvalidTypeError(f"fragments must be list[FragmentMetadata], but item {index} is {type(fragment)}")
