@@ -60,6 +60,6 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
         owner, _, what = name.rpartition(_SEPARATOR)
         if owner in keys and what in {*JOBS, *STEPS}:
             raise InvalidInputError(
-                f"dataset {found[0]} has the name {name!r} of the {'job' if what in JOBS else 'step'} {what} of "
-                f"dataset {keys[owner][0]}; change one of the keys"
+                f"the name {name!r} of dataset {found[0]} is also the name of the {'job' if what in JOBS else 'step'} "
+                f"{what!r} of dataset {keys[owner][0]}; change the asset key of one of these datasets"
             )

@@ -63,14 +63,16 @@ class Page:
     def layout(self) -> pb21.PageLayout:
         """The layout of a page in format 2.1 or later."""
         if not isinstance(self.encoding, pb21.PageLayout):
-            raise InternalError("a page in format 2.0 has no layout")
+            raise InternalError("expected a page in format 2.1 or later; pages in format 2.0 do not have layouts")
         return self.encoding
 
     @property
     def array_encoding(self) -> pb20.ArrayEncoding:
         """The encoding of a page in format 2.0."""
         if not isinstance(self.encoding, pb20.ArrayEncoding):
-            raise InternalError("a page in format 2.1 or later has no array encoding")
+            raise InternalError(
+                "expected a page in format 2.0; pages in format 2.1 or later do not have array encodings"
+            )
         return self.encoding
 
     @property

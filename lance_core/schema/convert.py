@@ -288,7 +288,7 @@ def _check_items(dtype: pa.DataType, where: str) -> None:
         name = _extension_of(item)
         if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
             raise NotSupportedError(
-                f"column {where!r}: a fixed-size list cannot store the extension type {name} of its items; cast the "
+                f"column {where!r}: items of extension type {name} are not supported in fixed-size lists; cast the "
                 f"items to {plain_type(item.type)}",
                 column=where,
             )
@@ -296,7 +296,7 @@ def _check_items(dtype: pa.DataType, where: str) -> None:
         value_type = dtype.value_type
         if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
             raise NotSupportedError(
-                f"column {where!r}: a dictionary cannot store the type {value_type} of its values; cast the values to "
+                f"column {where!r}: dictionary values of type {value_type} are not supported; cast the values to "
                 f"{plain_type(value_type)}",
                 column=where,
             )

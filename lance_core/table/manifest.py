@@ -138,7 +138,7 @@ class Manifest:
 
     @property
     def serialized_fields(self) -> bytes:
-        """The fields of the schema as recorded, one message after the other; equal for equal columns."""
+        """The serialized field messages of the schema, concatenated. Equal for the same columns."""
         return b"".join(field.SerializeToString(deterministic=True) for field in self.message.fields)
 
     @property

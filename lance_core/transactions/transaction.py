@@ -99,7 +99,7 @@ class Transaction:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, what: str) -> Self:
-        """Parse the message, which has no framing.
+        """Parse a serialized message, which has no length prefix.
 
         Args:
             data: the serialized message.

@@ -227,7 +227,7 @@ def _value(column: str, kind: pa.DataType, key: str, value: object) -> pa.Scalar
         return pa.scalar(value).cast(kind) if isinstance(value, str) else pa.scalar(value, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise InvalidInputError(
-            f"partition {key!r}: {value!r} is not a value of column {column!r}, which has type {kind}", column=column
+            f"partition {key!r}: {value!r} is not a valid value for column {column!r} of type {kind}", column=column
         ) from error
 
 

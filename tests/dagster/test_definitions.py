@@ -145,10 +145,14 @@ def test_a_project_without_datasets_loads() -> None:
         (["trips", "trips"], "datasets trips and trips have the same name 'trips'"),
         (["lake/trips", "lake__trips"], "datasets lake/trips and lake__trips have the same name 'lake__trips'"),
         (["a-b", "a.b"], "datasets a-b and a.b have the same name 'a_b'"),
-        (["a", "a/compact"], "dataset a/compact has the name 'a__compact' of the job compact of dataset a"),
+        (
+            ["a", "a/compact"],
+            "the name 'a__compact' of dataset a/compact is also the name of the job 'compact' of dataset a",
+        ),
         (
             ["a__write_fragments", "a"],
-            "dataset a__write_fragments has the name 'a__write_fragments' of the step write_fragments of dataset a",
+            "the name 'a__write_fragments' of dataset a__write_fragments is also the name of the step "
+            "'write_fragments' of dataset a",
         ),
         (["b", "ingest", "compact", "a/compact"], None),
         (["lance_version_sensor", "write_fragments", "plan_cleanup", "2024"], None),

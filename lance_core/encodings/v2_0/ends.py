@@ -76,7 +76,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
         stored = np.where(is_valid, stored, stored - np.uint64(adjustment))
         largest = int(stored.max())
     if largest >= MAX_POSITION:
-        raise CorruptDataError(f"offset {largest} is larger than any file can be")
+        raise CorruptDataError(f"offset {largest} exceeds the maximum file size")
     num_runs = len(rows.starts)
     ends = np.empty(rows.total + num_runs, np.int32 if largest <= MAX_INT32 else np.int64)
     ends[: 1 - (rows.start > 0)] = 0

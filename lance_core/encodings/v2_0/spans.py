@@ -85,7 +85,7 @@ class Spans:
             CorruptDataError: a position is larger than any file.
         """
         if self.stop * factor >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} * {factor} is larger than any file can be")
+            raise CorruptDataError(f"position {self.stop} * {factor} exceeds the maximum file size")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
@@ -95,7 +95,7 @@ class Spans:
             CorruptDataError: a position is larger than any file.
         """
         if self.stop + offset >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} + {offset} is larger than any file can be")
+            raise CorruptDataError(f"position {self.stop} + {offset} exceeds the maximum file size")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the first row numbers of the batches are not in ascending order starting at 0")
+            raise self._corrupt("the batch offsets are not in ascending order starting at 0")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:

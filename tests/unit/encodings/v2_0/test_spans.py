@@ -49,7 +49,7 @@ def test_scaled_spans_cover_the_finer_positions(points: list[int], factor: int) 
 
 
 def test_spans_beyond_any_file_size_raise_corrupt_data() -> None:
-    with pytest.raises(CorruptDataError, match="is larger than any file"):
+    with pytest.raises(CorruptDataError, match="exceeds the maximum file size"):
         Spans.single(0, 1 << 40).scaled(1 << 30)
-    with pytest.raises(CorruptDataError, match="is larger than any file"):
+    with pytest.raises(CorruptDataError, match="exceeds the maximum file size"):
         Spans.single(0, 1 << 61).shifted(1 << 61)
