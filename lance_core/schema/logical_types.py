@@ -230,7 +230,7 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
         item = item_type.value_field
         item_type = plain_type(item.type)
     if pa.types.is_struct(item_type) and len(dimensions) > 1:
-        raise _unsupported(dtype, where, "structs can be inside only one level of fixed-size lists")
+        raise _unsupported(dtype, where, "fixed-size lists of structs cannot be nested in other fixed-size lists")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
         raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls, or fixed-width values")
     item_name = BFLOAT16 if _is_bfloat16(item) else logical_type_of(item_type, where)

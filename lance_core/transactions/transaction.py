@@ -120,7 +120,7 @@ class Transaction:
         )
 
     def context(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ApplyContext:
-        """Return what the operation needs to be applied to a version.
+        """Return the context that is required to apply the operation to a version.
 
         Args:
             current: the version to build on.

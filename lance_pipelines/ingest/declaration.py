@@ -224,7 +224,8 @@ class DatasetDeclaration:
         given = [name for name in _OF_THE_ASSET if getattr(self, name)]
         if self.source is None and given:
             raise InvalidInputError(
-                f"dataset {self.name}: {given[0]} has no effect without a source; set it where the asset is defined"
+                f"dataset {self.name}: {given[0]} has no effect in a declaration without a source; "
+                f"set {given[0]} in the definition of the asset that writes the dataset"
             )
 
     def resolved_storage_options(self) -> dict[str, str] | None:

@@ -94,7 +94,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         schema_mode: str | None = None,
         partition_by: str | Sequence[PartitionColumn] = (),
     ) -> dg.MaterializeResult[Any]:
-        """Commit a frame as the next version, and return the materialization for the asset to return.
+        """Commit a frame as the next version, and return a ``MaterializeResult``, which the asset returns in turn.
 
         If the step is repeated, what an earlier attempt has committed is kept, as by ``LanceIOManager``. The writes of
         an attempt are told apart by their order.

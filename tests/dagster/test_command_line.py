@@ -147,8 +147,8 @@ WRONG_CONFIGURATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
-@pytest.mark.sampled(1)
 def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
     job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"

@@ -115,6 +115,7 @@ def watchers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "dead-runs"]
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_while_another_waits_for_its_slot_is_found(instance, dead_process, monkeypatch) -> None:
     monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
     found = threading.Event()

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import lance_core
 from lance_core.metadata import CleanupPolicy, plan_cleanup
@@ -32,6 +33,7 @@ dg.materialize([numbers, report], resources={"io_manager": LanceIOManager(base_u
 """
 
 
+@pytest.mark.slow
 def test_lease_of_a_killed_reader_keeps_its_version_until_it_expires(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", READER, str(tmp_path)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -101,5 +101,7 @@ def test_steps_pass_messages_although_the_projects_io_manager_stores_only_frames
 
 
 def test_property_of_an_asset_that_is_defined_elsewhere_is_rejected() -> None:
-    with pytest.raises(InvalidInputError, match="dataset raw__events: group has no effect without a source"):
+    with pytest.raises(
+        InvalidInputError, match="dataset raw__events: group has no effect in a declaration without a source"
+    ):
         DatasetDeclaration(key="raw/events", uri="/lake/events.lance", group="raw")

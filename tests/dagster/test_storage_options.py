@@ -90,6 +90,7 @@ def run(project: S3Project, instance: dg.DagsterInstance) -> Iterator[Callable[.
     assert CANARY not in repr(project.declaration())
 
 
+@pytest.mark.slow
 def test_every_job_and_sensor_opens_the_dataset_with_the_declared_options(project, run, instance) -> None:
     defs, options = project.definitions(), project.declaration().resolved_storage_options()
     assert options["aws_secret_access_key"] == CANARY

@@ -56,6 +56,7 @@ def _kill_repeatedly(uri: Path, num_kills: int, seed: int) -> None:
     assert lance.write_dataset(pa.table({"a": [-1]}), str(uri), mode="append").version == dataset.version + 1
 
 
+@pytest.mark.slow
 def test_an_append_killed_at_a_random_moment_blocks_no_later_writer(tmp_path: Path) -> None:
     _kill_repeatedly(tmp_path / "t", num_kills=3, seed=1)
 

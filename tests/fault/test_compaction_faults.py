@@ -116,8 +116,8 @@ def referenced(root: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", list(When))
-@pytest.mark.sampled(1)
 def test_a_compaction_with_one_failed_call_leaves_old_or_new_rows(source: Path, when: When) -> None:
     calls = calls_of(source)
     assert {"create", "write", "commit", "put", "put_if_absent", "get", "get_ranges", "list_names"} <= {

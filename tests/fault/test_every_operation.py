@@ -55,8 +55,8 @@ def test_every_executable_operation_has_a_fault_scenario(tmp_path: Path) -> None
     assert set(EXECUTABLE) <= arms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
-@pytest.mark.sampled(1)
 def test_an_operation_whose_last_response_is_lost_takes_effect_once(bucket: StoreBench, operation: str) -> None:
     """The request that makes the version, or the last that changes anything."""
     _, _, requests = bucket.ends(operation)

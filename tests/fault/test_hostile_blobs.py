@@ -143,7 +143,7 @@ def test_the_intact_table_has_blobs_in_every_place(table: Table) -> None:
         assert len(table.objects) == 2
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_damaged_data_files_of_blobs_give_rows_or_raise_lance_errors(table: Table) -> None:
     [path] = table.ending(".lance")
     outcomes = _sweep(table, path, NUM_BITS, NUM_CUTS)

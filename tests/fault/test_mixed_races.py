@@ -70,6 +70,7 @@ def _race(uri: str, kind: str, num_commits: int) -> None:
     _check_rows_and_versions(uri, _work_together(uri, num_commits), num_commits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v2"])
 def test_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 5)

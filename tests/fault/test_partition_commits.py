@@ -123,6 +123,7 @@ def test_commit_killed_at_any_step_takes_effect_once_when_it_is_repeated(uri: st
         assert len(set(made_by)) == 2
 
 
+@pytest.mark.slow
 def test_different_partitions_committed_by_processes_at_the_same_time_all_take_effect(uri: str, tmp_path: Path) -> None:
     writers = [
         [_staged(uri, _rows(day, 100 * day + number), f"`day` = {day}") for number in range(4)] for day in (1, 2, 3)

@@ -28,8 +28,8 @@ def bench() -> Iterator[Bench]:
         yield Bench(server, proxy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.sampled(1)
 def test_an_operation_with_one_failed_s3_request_takes_effect_at_most_once(bench: Bench, operation: str) -> None:
     bench.fail_each_request(operation, QUICK)
 

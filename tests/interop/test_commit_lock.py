@@ -91,6 +91,7 @@ def test_store_without_atomic_create_works_with_an_external_manifest_store(carel
     _works_with_an_external_store(careless, tmp_path)
 
 
+@pytest.mark.slow
 def test_appends_of_lance_core_and_pylance_under_one_commit_lock_keep_every_row(careless: S3Server) -> None:
     uri, options = careless.uri(), careless.options()
     lance_core.write_dataset(ROWS, uri, storage_options=options, commit_lock=lock)

@@ -38,7 +38,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
         yield Cloud(emulator, request.param, emulator.google_options if google else emulator.azure_options)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_a_dataset_on_google_or_azure_supports_every_verb(cloud: Cloud) -> None:
     uri, options = cloud.uri(), cloud.options
     lance_core.write_dataset(ROWS, uri, storage_options=options)

@@ -83,6 +83,7 @@ def test_an_update_of_pylance_that_moves_rows_into_the_predicate_is_replaced_too
     assert _values(uri) == [10, 11, 200]
 
 
+@pytest.mark.slow
 def test_simultaneous_replacements_of_different_days_all_take_effect(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri)

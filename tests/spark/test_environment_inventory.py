@@ -103,9 +103,9 @@ RECORD = "\r\n".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-@pytest.mark.sampled(1)
 def test_inventory_lists_every_recorded_file(spark: SparkSession, site: Path, zone: str) -> None:
     install(site, "pkg", "1.5", RECORD)
     records = find_records([str(site)])

@@ -128,6 +128,7 @@ def test_a_new_column_of_the_source_is_refused_and_named(ingest, source, uri) ->
     assert_untouched(uri, version=1, num_files=1)
 
 
+@pytest.mark.slow
 def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest, source, uri) -> None:
     write(source / "a.parquet", pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0]]}))
     assert "'v'" in headline(ingest(vector_columns={"v": 2}))
@@ -160,6 +161,7 @@ def test_a_session_that_runs_already_survives_the_ingest(ingest, spark) -> None:
     assert spark.range(3).count() == 3
 
 
+@pytest.mark.slow
 def test_storage_options_reach_the_tasks_of_writes_and_rewrites(spark, source, server, instance, monkeypatch) -> None:
     """Only the declared options know the server; the secret is in a variable of this process alone."""
     monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")
@@ -212,6 +214,7 @@ def test_a_function_makes_a_frame_of_several_tables(spark, instance, uri) -> Non
     assert rows_of(uri) == [{"id": 0}, {"id": 1}, {"id": 5}]
 
 
+@pytest.mark.slow
 def test_an_ingest_reads_the_recorded_version_of_the_asset_of_its_source(spark, instance, uri, tmp_path) -> None:
     """Rows that were added after the materialization that Dagster knows are not read."""
     upstream_uri = str(tmp_path / "upstream.lance")

@@ -111,6 +111,7 @@ def test_backfill_of_60_days_is_one_run_with_one_commit_and_60_materializations(
     assert days.partitions_recorded() == [str(_day(day)) for day in range(60)]
 
 
+@pytest.mark.slow
 def test_rerun_of_one_day_replaces_exactly_its_rows(days: Ingest, tmp_path: Path) -> None:
     _write_days(tmp_path / "in", range(60), value=1)
     assert days.run("2024-01-01", "2024-02-29").success
@@ -149,7 +150,7 @@ def test_overwrite_for_a_day_is_refused_because_it_would_remove_the_others(days:
     assert "mode overwrite would replace all rows with those of the run's partitions" in _failure(result)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("inferred", ["string", "date"])
 def test_days_of_csv_files_by_text_or_date(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance, inferred: str
@@ -239,6 +240,7 @@ def _ingest_by_id(instance: dg.DagsterInstance, uri: str, directory: Path, mode:
     return lambda: job.execute_in_process(instance=instance, raise_on_error=False)
 
 
+@pytest.mark.slow
 def test_schema_mode_add_adds_columns_once_and_appends_once(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:

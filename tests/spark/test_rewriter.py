@@ -87,6 +87,7 @@ def in_workers(monkeypatch: pytest.MonkeyPatch, interfere: Callable[[int, int], 
     monkeypatch.setattr(rewriter, "_execute_partition", execute_partition)
 
 
+@pytest.mark.slow
 def test_a_retried_task_counts_once_and_leaves_nothing(
     spark: SparkSession, uri: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lance_pipelines.progress import Progress
@@ -16,6 +17,7 @@ from lance_pipelines.spark.task_progress import watched_tasks
 DEADLINE_SECONDS = 120
 
 
+@pytest.mark.slow
 def test_finished_tasks_are_reported_while_the_job_runs_and_not_afterwards(spark: SparkSession, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)

@@ -82,7 +82,7 @@ def _kept(folder: Path, shape: Shape) -> tuple[int, int]:
     return reported, before - tracemalloc.get_traced_memory()[0]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_reported_size_is_about_the_memory_that_a_session_keeps(tmp_path: Path, shape: Shape, version: str) -> None:

@@ -167,6 +167,7 @@ def test_local_store_leaves_no_descriptor_open(tmp_path: Path) -> None:
         assert descriptors_left_by(act) == set()
 
 
+@pytest.mark.slow
 def test_write_to_a_full_disk_leaves_no_file_and_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, data: object = b"") -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

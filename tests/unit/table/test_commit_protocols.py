@@ -224,6 +224,7 @@ def test_sql_manifests_reserve_and_finish_rows(tmp_path: Path) -> None:
     assert "m.db" in repr(rows)
 
 
+@pytest.mark.slow
 def test_append_with_object_store_faults_makes_at_most_one_version(tmp_path: Path) -> None:
     """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
