@@ -1,8 +1,5 @@
 """Binds a parsed predicate to a schema: resolves names to columns, and assigns types to every operation.
 
-Column names are matched exactly; if there is no exact match and the name is not quoted, case is ignored. The names of
-struct members are always matched exactly.
-
 Whether a literal adopts the type of the column with which it is compared depends on the position of the comparison. In
 comparisons that are joined only by the outermost AND and OR of the predicate, the literal adopts the column's type.
 Inside a NOT, an IS, or another comparison, both sides are converted to their common type instead. For example, if ``g``
@@ -43,6 +40,7 @@ from lance_core.predicate.kernels import (
     like,
     negate,
 )
+from lance_core.predicate.names import find_column
 from lance_core.predicate.operands import converted, is_text, mismatch, text_type, without_casts
 from lance_core.predicate.syntax import (
     Between,
@@ -59,9 +57,6 @@ from lance_core.predicate.syntax import (
     Test,
     Value,
 )
-from lance_core.schema.convert import RESERVED_NAMES
-from lance_core.schema.extension_types import storage_type
-from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +104,7 @@ class Binder:
 
     @bind.register
     def _(self, node: Name, adapts: bool = False) -> Expression:
-        path, stored = _find_column(self._schema, node)
+        path, stored = find_column(self._schema, node)
         if path not in self.paths:
             self.paths.append(path)
         return Column(self.paths.index(path), evaluated_type(stored), stored)
@@ -311,47 +306,3 @@ def _has_literals_only(node: Node) -> bool:
 
 def _is_zero(operand: Expression) -> bool:
     return isinstance(operand, Constant) and operand.scalar.is_valid and operand.scalar.as_py() == 0
-
-
-def _find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataType]:
-    """Resolve a name to the path of a column or member, in the schema's spelling, and its type.
-
-    Raises:
-        InvalidInputError: the name is unknown; close matches are suggested.
-        NotSupportedError: the name is a system column.
-    """
-    head = _top_level(schema, name)
-    path = (head, *name.path[1:])
-    dtype = arrow_type(next(top for top in schema.fields if top.name == head))
-    for depth, member in enumerate(path[1:], start=1):
-        struct = storage_type(dtype)
-        members = _member_names(struct)
-        if member not in members:
-            schema.project([".".join(path[: depth + 1])])
-            raise InvalidInputError(
-                f"predicate: {'.'.join(path[:depth])!r} of type {dtype} has no member {member!r}",
-                column=name.text,
-            )
-        dtype = struct.field(members.index(member)).type
-    return path, dtype
-
-
-def _top_level(schema: Schema, name: Name) -> str:
-    head = name.path[0]
-    if head in schema.names:
-        return head
-    matches = [] if name.exact else [each for each in schema.names if each.lower() == head.lower()]
-    if len(matches) > 1:
-        raise InvalidInputError(
-            f"predicate: {head!r} is ambiguous: it matches {matches}; quote the column name in backticks", column=head
-        )
-    if matches:
-        return matches[0]
-    if head in RESERVED_NAMES:
-        raise NotSupportedError(f"predicate: system column {head!r} cannot be used in predicates", column=head)
-    schema.project([head])
-    raise InvalidInputError(f"predicate: unknown column {head!r}", column=head)
-
-
-def _member_names(dtype: pa.DataType) -> list[str]:
-    return [dtype.field(index).name for index in range(dtype.num_fields)] if pa.types.is_struct(dtype) else []

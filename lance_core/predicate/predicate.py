@@ -7,24 +7,27 @@ see :mod:`lance_core.predicate.kernels`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.predicate.arrow_expressions import read_arrow_expression
 from lance_core.predicate.binding import Binder
 from lance_core.predicate.coercion import evaluated_type
 from lance_core.predicate.column_bounds import condition_of
-from lance_core.predicate.expressions import Constant, Expression
+from lance_core.predicate.expressions import Column, Computed, Constant, Expression
 from lance_core.schema.extension_types import storage_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_core.predicate.engine import SqlExpressions
     from lance_core.predicate.expressions import Condition
+    from lance_core.predicate.syntax import Node
     from lance_core.schema.field import Field, Schema
 
 __all__ = ["Predicate"]
@@ -61,17 +64,52 @@ class Predicate:
             NotSupportedError: part of the predicate is not supported; the message contains that part.
         """
         if isinstance(condition, str):
-            # sqlglot is a large package, so it is loaded only by the first predicate.
-            from lance_core.predicate.reading import parse
-
             _require_text(condition)
-            text, node = condition, parse(condition)
-        elif isinstance(condition, pc.Expression):
-            text, node = read_arrow_expression(condition)
-        else:
-            raise InvalidTypeError(
-                f"a filter must be a string or a pyarrow.compute.Expression, found {type(condition).__name__}"
-            )
+            try:
+                return cls._of_text(schema, condition)
+            except (InvalidInputError, NotSupportedError) as refusal:
+                return cls._of_engine(schema, condition, refusal)
+        if isinstance(condition, pc.Expression):
+            return cls._of_node(schema, *read_arrow_expression(condition))
+        raise InvalidTypeError(
+            f"a filter must be a string or a pyarrow.compute.Expression, found {type(condition).__name__}"
+        )
+
+    @classmethod
+    def _of_text(cls, schema: Schema, text: str) -> Self:
+        # sqlglot is a large package, so it is loaded only by the first predicate.
+        from lance_core.predicate.reading import parse
+
+        return cls._of_node(schema, text, parse(text))
+
+    @classmethod
+    def _of_engine(cls, schema: Schema, text: str, refusal: InvalidInputError | NotSupportedError) -> Self:
+        """Plan a predicate that this package does not evaluate itself.
+
+        Raises:
+            InvalidInputError: as ``refusal``, if DataFusion refuses the predicate too.
+            NotSupportedError: likewise.
+        """
+        # DataFusion is a large package, so it is loaded only by the first predicate that needs it.
+        from lance_core.predicate.engine import SqlExpressions
+
+        try:
+            test = SqlExpressions.plan(schema, {"": text}, as_condition=True)
+            dtype = test.schema.field(0).type
+            if not pa.types.is_boolean(dtype):
+                raise refusal
+            if not test.paths:
+                return cls(text, schema.project([]), (), (), Constant(test.evaluate([], 1).column(0)[0]))
+        except (InvalidInputError, NotSupportedError) as error:
+            raise refusal from error
+        wanted = schema.project(_outermost(list(test.paths)))
+        field_ids = tuple(_named(wanted, path).id for path in test.paths)
+        columns = [Column(index, test.types[index], test.types[index]) for index in range(len(test.paths))]
+        kernel = partial(_evaluated, test)
+        return cls(text, wanted, field_ids, test.paths, Computed(kernel, tuple(columns), dtype))
+
+    @classmethod
+    def _of_node(cls, schema: Schema, text: str, node: Node) -> Self:
         binder = Binder(schema)
         try:
             expression = binder.bind(node, adapts=True)
@@ -120,6 +158,10 @@ class Predicate:
             raise InvalidInputError(
                 f"the predicate {_shown(self.text)} cannot be evaluated for a row: {error}"
             ) from error
+
+
+def _evaluated(test: SqlExpressions, *columns: pa.Array) -> pa.Array:
+    return test.evaluate(columns, len(columns[0])).column(0)
 
 
 def _require_text(condition: str) -> None:

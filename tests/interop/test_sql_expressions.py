@@ -1,0 +1,114 @@
+"""SQL expressions evaluated for batches: the columns that pylance computes."""
+
+import os
+import threading
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import InvalidInputError
+from lance_core.predicate.engine import SqlExpressions
+from lance_core.schema.convert import schema_from_arrow
+
+ROWS = pa.table(
+    {
+        "i": pa.array([1, 2, None, -3], pa.int64()),
+        "f": pa.array([1.5, -0.0, None, float("nan")], pa.float32()),
+        "Text": pa.array(["a", "B%", None, ""]),
+        "l": pa.array([[1, 2], [], None, [3]]),
+        "st": pa.array([{"x": 1}, {"x": None}, None, {"x": 4}]),
+    }
+)
+[BATCH] = ROWS.combine_chunks().to_batches()
+
+
+def _columns(expressions: SqlExpressions, batch: pa.RecordBatch = BATCH) -> list[pa.Array]:
+    return [batch["st"].field(0) if path == ("st", "x") else batch[path[0]] for path in expressions.paths]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("i + 1", "f * 2", "2 * f", "text || 'x'", "concat(`Text`, 'x')", "l[1]", "array_length(l)", "round(f)"),
+        *("i % 2 = 1", "cast(i as string)", "coalesce(i, 0)", "lower(`Text`)", "i::double", "f = 0", "nullif(i, 2)"),
+        *("i + f", "f / 3.0", "(i + 1) / 2.0", "date_part('year', to_timestamp(i))"),
+    ],
+)
+def test_an_expression_has_the_values_that_pylance_computes(tmp_path: Path, text: str) -> None:
+    lance.write_dataset(ROWS, tmp_path)
+    expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"found": text})
+    found = expressions.evaluate(_columns(expressions), BATCH.num_rows)
+    expected = lance.dataset(tmp_path).to_table(columns={"found": text})
+    assert found.schema.types == expressions.schema.types == expected.schema.types
+    assert pa.Table.from_batches([found])["found"].to_pylist() == pytest.approx(
+        expected["found"].to_pylist(), nan_ok=True
+    )
+
+
+def test_a_literal_that_does_not_have_the_type_of_the_column_is_refused_as_in_pylance(tmp_path: Path) -> None:
+    dataset = lance.write_dataset(ROWS, tmp_path)
+    with pytest.raises(ValueError, match="could not convert to literal"):
+        dataset.to_table(columns={"found": "i / 2.5"})
+    with pytest.raises(InvalidInputError, match="not a valid value of type int64"):
+        SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"found": "i / 2.5"})
+
+
+def test_expressions_read_each_column_once_and_give_one_column_each() -> None:
+    expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "I + 1", "b": "i + st.x", "c": "st['x']"})
+    assert expressions.paths == (("i",), ("st", "x"))
+    found = expressions.evaluate([pa.array([1, 2]), pa.array([3, None])], 2)
+    assert found.to_pydict() == {"a": [2, 3], "b": [4, None], "c": [3, None]}
+
+
+def test_expressions_of_no_columns_and_batches_of_no_rows_have_the_rows_of_the_batch() -> None:
+    schema = schema_from_arrow(ROWS.schema)
+    assert SqlExpressions.plan(schema, {"one": "1"}).evaluate([], 3).to_pydict() == {"one": [1, 1, 1]}
+    empty = SqlExpressions.plan(schema, {"a": "i + 1"}).evaluate([pa.array([], pa.int64())], 0)
+    assert (empty.num_rows, empty.schema.names) == (0, ["a"])
+
+
+def test_a_value_that_cannot_be_computed_leaves_the_expression_usable() -> None:
+    expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "10 / i"})
+    with pytest.raises(InvalidInputError, match="Divide by zero"):
+        expressions.evaluate([pa.array([0])], 1)
+    assert expressions.evaluate([pa.array([5])], 1)["a"].to_pylist() == [2]
+
+
+def test_threads_that_share_an_expression_get_the_rows_of_their_batches() -> None:
+    expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "round(i) + 1"})
+    failures = []
+
+    def work(start: int) -> None:
+        for number in range(start, start + 20):
+            values = np.arange(number, number + 50)
+            found = expressions.evaluate([pa.array(values)], 50)["a"]
+            failures.extend([number] if found.to_pylist() != (values + 1).tolist() else [])
+
+    threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_forked_process_evaluates_an_expression_of_its_parent() -> None:
+    expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "i + 1"})
+    expressions.evaluate([pa.array([1])], 1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if expressions.evaluate([pa.array([5])], 1)["a"].to_pylist() == [6] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_forked_process_filters_a_dataset_that_its_parent_has_filtered(tmp_path: Path) -> None:
+    dataset = lance_core.write_dataset(ROWS, tmp_path)
+    assert dataset.count_rows("round(f) = 2") == 1
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if dataset.to_table(filter="abs(i) + 1 = 4", columns=["i"])["i"].to_pylist() == [-3] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
