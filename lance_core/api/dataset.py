@@ -32,6 +32,7 @@ from lance_core.refs.branches import Branches, create_branch
 from lance_core.refs.clones import deep_clone, shallow_clone
 from lance_core.refs.tags import Tags
 from lance_core.repair.validation import validate_version
+from lance_core.scan.arrow_dataset import ArrowDataset
 from lance_core.scan.blob_rows import BlobRows, read_blob_ranges
 from lance_core.scan.delta import DatasetDelta
 from lance_core.scan.output_schema import shown_schema
@@ -87,8 +88,12 @@ if TYPE_CHECKING:
 __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
-class LanceDataset(Handle):
+class LanceDataset(Handle, ArrowDataset):
     """A handle to one version of a dataset. A handle can be used by several threads at once.
+
+    It is a ``pyarrow.dataset.Dataset`` and an Arrow stream, so libraries such as DuckDB, Polars, and pandas can read
+    it. Those that treat it as a Dataset read only the columns that they need, and only the rows that match their
+    filters.
 
     Args:
         uri: location of the dataset.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from pyarrow.dataset import Fragment as ArrowFragment
 
 from lance_core.delete.delete import delete_from_fragment
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.repair.validation import validate_fragment
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["LanceFragment"]
 
 
-class LanceFragment:
-    """A handle to one fragment of a version of a dataset.
+class LanceFragment(ArrowFragment):  # type: ignore[misc]  # pyarrow has no types
+    """A handle to one fragment of a version of a dataset. It is a ``pyarrow.dataset.Fragment``.
 
     Args:
         dataset: a handle to the version.
@@ -89,6 +91,16 @@ class LanceFragment:
     def schema(self) -> pa.Schema:
         """The Arrow schema of the dataset."""
         return shown_schema(self._view.schema)
+
+    @property
+    def physical_schema(self) -> NoReturn:
+        """Not supported, as in pylance; accessing it raises a NotSupportedError. See :attr:`schema`."""
+        raise NotSupportedError("fragments have no physical schema of their own; use schema")
+
+    @property
+    def partition_expression(self) -> NoReturn:
+        """Not supported, as in pylance; accessing it raises a NotSupportedError."""
+        raise NotSupportedError("a fragment has no partition expression")
 
     def data_files(self) -> list[DataFile]:
         """Return the data files of the fragment."""

@@ -153,6 +153,17 @@ def _logical(text: str, arguments: list[Node], options: dict[str, Any], *, opera
     return Logical(text=text, height=checked_height(*arguments), operator=operator, operands=tuple(arguments))
 
 
+def _choice(text: str, arguments: list[Node], options: dict[str, Any]) -> Node:
+    # Only of conditions: (c AND x) OR (NOT c AND y) OR (c IS NULL AND NULL). DuckDB writes IN in this way.
+    condition, if_true, if_false = arguments
+    operands = (
+        _logical(text, [condition, if_true], {}, operator="AND"),
+        _logical(text, [_not(text, [condition], {}), if_false], {}, operator="AND"),
+        _logical(text, [_test(text, [condition], {}, negated=False), _UNKNOWN], {}, operator="AND"),
+    )
+    return Logical(text=text, height=checked_height(*operands), operator="OR", operands=operands)
+
+
 def _not(text: str, arguments: list[Node], options: dict[str, Any]) -> Node:
     [operand] = arguments
     return Not(text=text, height=checked_height(operand), operand=operand)
@@ -234,6 +245,7 @@ def _entries_at(address: int) -> list[tuple[str, str]]:
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 
+_UNKNOWN: Final = Value(text="NULL", scalar=pa.scalar(None, pa.bool_()))
 _C_SCHEMA_BYTES: Final = 72
 _C_METADATA_OFFSET: Final = 16
 _MOST_SHOWN: Final = 1000
@@ -258,6 +270,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str, list[Node], dict[str, Any]], Node]
         "divide_checked": partial(_infix, operator="/"),
         "and_kleene": partial(_logical, operator="AND"),
         "or_kleene": partial(_logical, operator="OR"),
+        "if_else": _choice,
         "invert": _not,
         "negate": _negation,
         "is_null": partial(_test, negated=False),

@@ -11,12 +11,13 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
+from pyarrow.dataset import Scanner
 
 from lance_core.blobs.batch_splitting import blob_pieces
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
@@ -84,8 +85,11 @@ class ScanSource:
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
 
-class LanceScanner:
+class LanceScanner(Scanner):  # type: ignore[misc]  # pyarrow has no types
     """A scan. Each call of a ``to_*`` method reads the data again.
+
+    It is a ``pyarrow.dataset.Scanner`` and an Arrow stream. The methods that it inherits are all overridden, because
+    pyarrow implements them for scans of its own.
 
     Args:
         source: the fragments to scan.
@@ -164,6 +168,10 @@ class LanceScanner:
         """Return the rows as an Arrow stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a stream of Arrow's C interface."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
     def to_table(self) -> pa.Table:
         """Return the rows in memory."""
         batches = list(self.to_batches())
@@ -184,6 +192,47 @@ class LanceScanner:
         shorter = copy(self)
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
         return shorter.to_table()
+
+    def take(self, indices: object) -> NoReturn:
+        """Raise an error, as in pylance.
+
+        Raises:
+            NotSupportedError: always; use :meth:`LanceDataset.take` instead.
+        """
+        raise NotSupportedError("a scan returns no rows by position; use the take() of the dataset")
+
+    @staticmethod
+    def from_dataset(*args: object, **kwargs: object) -> NoReturn:
+        """Raise an error, as in pylance.
+
+        Raises:
+            NotSupportedError: always; use :meth:`LanceDataset.scanner` instead.
+        """
+        raise NotSupportedError("use the scanner() of the dataset")
+
+    @staticmethod
+    def from_fragment(*args: object, **kwargs: object) -> NoReturn:
+        """Raise an error, as in pylance.
+
+        Raises:
+            NotSupportedError: always; use :meth:`LanceFragment.scanner` instead.
+        """
+        raise NotSupportedError("use the scanner() of the fragment")
+
+    @staticmethod
+    def from_batches(*args: object, **kwargs: object) -> NoReturn:
+        """Raise an error, as in pylance.
+
+        Raises:
+            NotSupportedError: always; use ``pyarrow.dataset.Scanner.from_batches`` instead.
+        """
+        raise NotSupportedError("use pyarrow.dataset.Scanner.from_batches for batches in memory")
+
+    def __copy__(self) -> Self:
+        """Return a scan with the same plan."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
         """Limit the size of batches in bytes if blob values are loaded and no batch size was requested."""

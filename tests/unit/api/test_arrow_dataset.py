@@ -1,0 +1,184 @@
+"""A dataset as a ``pyarrow.dataset.Dataset``: what DuckDB, Polars and pandas read through Arrow's interfaces."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pytest
+
+import lance_core
+from lance_core.errors import InvalidTypeError, NotSupportedError
+from tests.support.counting_store import CountingStore
+
+NUM_ROWS = 20_000
+WIDE_BYTES = NUM_ROWS * 64 * 8
+"""Size of the column that no query needs."""
+
+ARROW_CLASSES = [
+    (lance_core.LanceDataset, pyarrow.dataset.Dataset),
+    (lance_core.LanceScanner, pyarrow.dataset.Scanner),
+    (lance_core.LanceFragment, pyarrow.dataset.Fragment),
+]
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    random = np.random.default_rng(1)
+    return pa.table(
+        {
+            "k": np.arange(NUM_ROWS),
+            "x": random.integers(0, 1 << 40, NUM_ROWS),
+            "s": pa.array([None if row % 9 == 0 else f"name {row % 50}" for row in range(NUM_ROWS)]),
+            "p": pa.StructArray.from_arrays([np.arange(NUM_ROWS), np.arange(NUM_ROWS) * 0.5], ["a", "b"]),
+            "wide": pa.FixedSizeListArray.from_arrays(random.random(NUM_ROWS * 64), 64),
+        }
+    )
+
+
+@pytest.fixture
+def dataset(table: pa.Table, uri: str, store: CountingStore) -> lance_core.LanceDataset:
+    lance_core.write_dataset(table, uri, max_rows_per_file=NUM_ROWS // 4)
+    dataset = lance_core.dataset(uri)
+    store.reset()
+    return dataset
+
+
+def _duckdb(query: str) -> Callable[[Any], pa.Table]:
+    def run(rows: Any) -> pa.Table:
+        connection = duckdb.connect()
+        connection.register("rows", rows)
+        return connection.sql(query).to_arrow_table()
+
+    return run
+
+
+def _polars(query: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Callable[[Any], pa.Table]:
+    return lambda rows: query(pl.scan_pyarrow_dataset(rows)).collect().to_arrow()
+
+
+QUERIES: dict[str, Callable[[Any], pa.Table]] = {
+    "duckdb: comparison": _duckdb("SELECT k, x FROM rows WHERE k >= 100 AND k < 120"),
+    "duckdb: text": _duckdb("SELECT k FROM rows WHERE s = 'name 7' ORDER BY k"),
+    "duckdb: list": _duckdb("SELECT k FROM rows WHERE s IN ('name 7', 'name 8') OR k IN (1, 2, 3) ORDER BY k"),
+    "duckdb: negated list": _duckdb("SELECT k FROM rows WHERE s NOT IN ('name 7', 'name 8') ORDER BY k"),
+    "duckdb: null": _duckdb("SELECT k FROM rows WHERE s IS NULL ORDER BY k"),
+    "duckdb: member of a struct": _duckdb("SELECT k, p.b FROM rows WHERE p.a BETWEEN 3 AND 9"),
+    "duckdb: count": _duckdb("SELECT count(*) AS n FROM rows WHERE k % 3 = 1"),
+    "duckdb: limit": _duckdb("SELECT sum(k) AS n FROM (SELECT k FROM rows WHERE x > 5 LIMIT 20)"),
+    "polars: comparison": _polars(lambda rows: rows.filter(pl.col("k").is_between(100, 119)).select("k", "x")),
+    "polars: text": _polars(lambda rows: rows.filter(pl.col("s").is_in(["name 7", "name 8"])).select("k")),
+    "polars: null": _polars(lambda rows: rows.filter(pl.col("s").is_null() & (pl.col("k") > 9_000)).select("k")),
+    "polars: head": _polars(lambda rows: rows.select("k", "s").head(7)),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
+def test_query_of_another_library_reads_only_the_columns_it_needs_and_gives_the_rows_of_the_arrow_table(
+    table: pa.Table, dataset: lance_core.LanceDataset, store: CountingStore, query: Callable[[Any], pa.Table]
+) -> None:
+    expected = query(pyarrow.dataset.dataset(table))
+    found = query(dataset)
+    assert found.to_pylist() == expected.to_pylist()
+    assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        _duckdb("SELECT * FROM rows WHERE k = 7777"),
+        _polars(lambda rows: rows.filter(pl.col("k") == 7777)),
+        lambda rows: rows.filter(pc.field("k") == 7777).to_table(),
+    ],
+    ids=["duckdb", "polars", "filter"],
+)
+def test_selective_query_of_all_columns_fetches_the_others_for_the_matching_rows_alone(
+    table: pa.Table, dataset: lance_core.LanceDataset, store: CountingStore, query: Callable[[Any], pa.Table]
+) -> None:
+    assert query(dataset).to_pylist() == table.slice(7777, 1).to_pylist()
+    assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
+
+
+@pytest.mark.parametrize("columns", [None, ["k", "s"]], ids=["dataset", "scanner"])
+def test_arrow_streams_carry_every_row_to_arrow_polars_and_pandas(
+    table: pa.Table, dataset: lance_core.LanceDataset, columns: list[str] | None
+) -> None:
+    source = dataset if columns is None else dataset.scanner(columns=columns)
+    expected = table.select(columns or table.column_names)
+    assert pa.table(source).equals(expected)
+    assert pa.RecordBatchReader.from_stream(source).read_all().equals(expected)
+    assert pl.DataFrame(source).to_arrow().num_rows == NUM_ROWS
+    assert pa.table(source).to_pandas()["s"].isna().sum() == expected["s"].null_count
+
+
+@pytest.mark.parametrize(("ours", "arrows"), ARROW_CLASSES)
+def test_every_method_of_an_arrow_class_is_overridden(ours: type, arrows: type) -> None:
+    # pyarrow's own methods read a C++ object that these instances do not have.
+    needed = {name for name in vars(arrows) if not name.startswith("__")} | {"__reduce__"}
+    inherited = {name for name in needed if getattr(ours, name) is getattr(arrows, name)}
+    assert issubclass(ours, arrows)
+    assert inherited <= ({"__reduce__"} if ours is lance_core.LanceScanner else set())
+
+
+def test_dataset_can_be_pickled_and_copied_and_is_equal_to_itself_alone(dataset: lance_core.LanceDataset) -> None:
+    for twin in (pickle.loads(pickle.dumps(dataset)), copy.copy(dataset), copy.deepcopy(dataset)):
+        assert isinstance(twin, pyarrow.dataset.Dataset)
+        assert (twin.uri, twin.version, twin.count_rows()) == (dataset.uri, dataset.version, NUM_ROWS)
+        assert twin != dataset
+    assert len({dataset, dataset}) == 1
+
+
+def test_filtered_view_combines_conditions_and_reads_like_a_dataset(
+    table: pa.Table, dataset: lance_core.LanceDataset
+) -> None:
+    view = dataset.filter(pc.field("k") >= 10).filter(pc.field("k") < 20)
+    expected = table.slice(10, 10)
+    assert view.schema.equals(table.schema)
+    assert view.to_table().equals(expected)
+    assert pa.Table.from_batches(view.to_batches(columns=["k"])).equals(expected.select(["k"]))
+    assert view.head(3, columns=["k"])["k"].to_pylist() == [10, 11, 12]
+    assert view.take([9, 0], columns=["k"])["k"].to_pylist() == [19, 10]
+    assert (view.count_rows(), view.count_rows(pc.field("k") == 15)) == (10, 1)
+    assert _duckdb("SELECT k FROM rows WHERE k > 17")(view)["k"].to_pylist() == [18, 19]
+    assert pa.table(pickle.loads(pickle.dumps(view))).equals(expected)
+    with pytest.raises(NotSupportedError, match="get_fragments"):
+        view.get_fragments()
+    with pytest.raises(InvalidTypeError, match="must be a pyarrow"):
+        view.to_table(filter="k > 3")
+    with pytest.raises(InvalidTypeError, match="must be a pyarrow"):
+        dataset.filter("k > 3")
+
+
+def test_sorting_and_joining_give_datasets_in_memory(uri: str) -> None:
+    trades = lance_core.write_dataset(pa.table({"t": [1, 5, 9], "g": ["a", "a", "b"]}), uri)
+    quotes = pa.table({"t": [1, 4, 9], "g": ["a", "a", "a"], "q": [10, 40, 90]})
+    assert trades.sort_by([("t", "descending")]).to_table()["t"].to_pylist() == [9, 5, 1]
+    joined = trades.join_asof(pyarrow.dataset.dataset(quotes), on="t", by="g", tolerance=-2).to_table()
+    assert joined["q"].to_pylist() == [10, 40, None]
+    with pytest.raises(NotImplementedError, match=r"to_table\(\)\.join"):
+        trades.join(trades, "t")
+
+
+def test_members_that_pylance_refuses_are_refused_with_the_same_class(dataset: lance_core.LanceDataset) -> None:
+    fragment, scanner = dataset.get_fragments()[0], dataset.scanner()
+    refused: list[Callable[[], object]] = [
+        lambda: dataset.partition_expression,
+        lambda: dataset.replace_schema(dataset.schema),
+        lambda: fragment.partition_expression,
+        lambda: fragment.physical_schema,
+        lambda: scanner.take([0]),
+        lambda: lance_core.LanceScanner.from_dataset(dataset),
+        lambda: lance_core.LanceScanner.from_fragment(fragment),
+        lambda: lance_core.LanceScanner.from_batches([]),
+    ]
+    for call in refused:
+        with pytest.raises(NotImplementedError):
+            call()
