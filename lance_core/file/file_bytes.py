@@ -13,7 +13,7 @@ only as many requests as reading the column with the most steps.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["FileBytes", "Read", "ReadSteps", "run_steps", "together"]
+__all__ = ["FileBytes", "Read", "ReadSteps", "ReadableBytes", "run_steps", "together"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
 """Files of at most this many bytes stay mapped while they are open; the accessed parts may remain in memory."""
@@ -41,6 +41,27 @@ Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
 """A generator that yields the ranges to read, receives their bytes, and returns a ``T``."""
+
+
+class ReadableBytes(Protocol):
+    """The bytes of an open file, or of several files that are read as one; see :class:`FileBytes`."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes are in memory, so that reading makes no requests."""
+
+    @property
+    def num_bytes_held(self) -> int:
+        """Number of bytes that are in memory, excluding mapped memory."""
+
+    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Read ranges of the file."""
+
+    def scattered(self) -> Read:
+        """Return a function like :meth:`read`, but for small parts scattered over the file."""
+
+    def release(self, stop: int) -> bool:
+        """Release the bytes before position ``stop``; return whether any were in memory."""
 
 
 class FileBytes:
@@ -150,12 +171,13 @@ class FileBytes:
                 tail = pa.py_buffer(tail.to_pybytes())
             self._tail = (start, tail)
 
-    def release(self, stop: int) -> None:
-        """Release the bytes before position ``stop``."""
+    def release(self, stop: int) -> bool:
+        """Release the bytes before position ``stop``; return whether any were in memory."""
         start, tail = self._tail
         stop = min(stop, self.num_bytes)
         if start < stop:
             self._tail = (stop, pa.py_buffer(tail.slice(stop - start).to_pybytes()))
+        return start < stop
 
     def _check(self, ranges: Sequence[ByteRange]) -> None:
         for wanted in ranges:

@@ -46,6 +46,7 @@ class MetadataReader:
     Attributes:
         path: the file's path in its store.
         num_bytes: size of the file in bytes.
+        file_bytes: the open file.
         footer: the parsed footer.
         descriptor: the schema and the number of rows.
         global_buffer_ranges: locations of the global buffers, ordered by index.
@@ -63,7 +64,7 @@ class MetadataReader:
         """See the class docstring."""
         self.path = tail.path
         self.num_bytes = tail.num_bytes
-        self._tail = tail
+        self.file_bytes = tail
         self._columns: dict[int, ColumnMetadata] = {}
         self.page_states: PageCache[Any] = PageCache() if page_states is None else page_states
         footer_start = max(0, self.num_bytes - FOOTER_BYTES)
@@ -103,7 +104,7 @@ class MetadataReader:
     @property
     def is_mapped(self) -> bool:
         """Whether the file is mapped into memory, so that only the accessed bytes of a range are loaded."""
-        return self._tail.is_mapped
+        return self.file_bytes.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
         """Return the metadata of some columns.
@@ -167,7 +168,7 @@ class MetadataReader:
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read ranges of the file; this makes no request if the file's tail, which is in memory, contains them."""
-        return self._tail.read(ranges)
+        return self.file_bytes.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:
         start = self.footer.global_buffer_table_offset

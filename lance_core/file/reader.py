@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.file_bytes import ReadableBytes
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.page_cache import PageCache
     from lance_core.io.object_store import ObjectStore
@@ -66,7 +67,7 @@ class FileReader:
     """
 
     def __init__(
-        self, file_bytes: FileBytes, metadata: FileMetadata, page_states: PageCache[Any] | None = None
+        self, file_bytes: ReadableBytes, metadata: FileMetadata, page_states: PageCache[Any] | None = None
     ) -> None:
         """See the class docstring."""
         self._bytes = file_bytes
@@ -151,10 +152,14 @@ class FileReader:
         """Metadata of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the whole file is in memory, as a small file is after it has been opened."""
+        return self._bytes.is_whole
+
     def release_rows(self) -> None:
         """Release the bytes of rows that were read together with the metadata, as in small files."""
-        if self._bytes.start < self._metadata.metadata_start:
-            self._bytes.release(self._metadata.metadata_start)
+        if self._bytes.release(self._metadata.metadata_start):
             self._record_memory()
 
     def check_columns(self, columns: Mapping[int, int]) -> None:

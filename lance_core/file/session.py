@@ -119,6 +119,8 @@ class Session:
             return kept
         states: PageCache[Any] = PageCache(self._cache, key)
         opened = FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids, page_states=states)
+        if not opened.is_in_memory:
+            opened.release_rows()
         self._cache.put(key, opened, opened.memory)
         return opened
 

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from lance_core.blobs.descriptors import BlobDescriptors
 from lance_core.errors import CorruptDataError
 from lance_core.file.families import keeps_statistics
 from lance_core.file.session import UNCACHED, Session
 from lance_core.scan.fragment_overlays import FragmentOverlays
-from lance_core.scan.output_schema import batch_without_columns
-from lance_core.scan.read_plan import ReadPlan, assemble_column
-from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns
-from lance_core.scan.scan_plan import live_to_physical
+from lance_core.scan.row_columns import RowColumns
+from lance_core.scan.row_reader import RowReader, one_array, positions_of
 from lance_core.schema.field import Field, Schema
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
+    import pyarrow as pa
 
     from lance_core.file.field_source import RowStatistics
-    from lance_core.file.read_config import ReadConfig
     from lance_core.file.reader import FileReader
-    from lance_core.scan.read_plan import PlannedFile
+    from lance_core.scan.read_plan import PlannedFile, ReadPlan
+    from lance_core.scan.row_reader import OpenColumns
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
 
 __all__ = ["FragmentReader"]
 
-_Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
-"""Maps the id of each top-level field to the parts of the field that were read from the files."""
 
-
-class FragmentReader:
+class FragmentReader(RowReader):
     """Reads one fragment. Its files are opened when they are first needed, and then kept open.
 
     Args:
@@ -66,16 +61,25 @@ class FragmentReader:
         return self._fragment.id
 
     @property
+    def physical_rows(self) -> int:
+        """Number of rows in each data file, including deleted rows."""
+        return self._fragment.physical_rows
+
+    @property
+    def has_deleted_rows(self) -> bool:
+        """Whether the fragment has a deletion file."""
+        return self._fragment.has_deletion_file
+
+    @property
     def num_live_rows(self) -> int:
         """Number of live rows. The deletion file is read only if the number of deleted rows is not recorded.
 
         Raises:
             CorruptDataError: the number of deleted rows exceeds the number of rows.
         """
-        deletion = self._fragment.deletion_file
-        if deletion is None:
+        if not self._fragment.has_deletion_file:
             return self._fragment.physical_rows
-        num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
+        num_deleted = self._fragment.num_deleted_rows or len(self.deleted_rows())
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
                 f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
@@ -107,58 +111,6 @@ class FragmentReader:
             # These rows were written before the column existed: the file is not searched for values.
             file = self._files.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
-
-    def batches(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
-        """Stream live rows.
-
-        Args:
-            wanted: the projection, with the table's field ids. Blobs are returned as descriptors.
-            start: index of the first live row to read.
-            stop: index of the live row at which to stop (exclusive).
-            config: read settings, including the maximum number of rows in a batch.
-
-        Yields:
-            Non-empty batches with the :class:`OutputSchema` of the projection.
-        """
-        if start >= stop:
-            return
-        batch_rows = config.batch_rows
-        plan = ReadPlan.of(wanted)
-        output = plan.output
-        deleted = self.deleted_rows()
-        position, last = start, stop - 1
-        if len(deleted):
-            position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
-        for parts, num_rows in self._physical_runs(plan, position, last + 1, config):
-            arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
-            run = _without(output.batch(arrays, num_rows), deleted, position)
-            position += num_rows
-            if 0 < run.num_rows <= batch_rows:
-                yield run
-            else:
-                for at in range(0, run.num_rows, batch_rows):
-                    yield run.slice(at, batch_rows)
-            # Release these before the next pages are decoded.
-            del parts, arrays, run
-
-    def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Read individual live rows, in the requested order; rows may repeat.
-
-        Args:
-            wanted: the projection, with the table's field ids.
-            live_rows: indices among the live rows of the fragment.
-            table: the whole schema.
-        """
-        return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
-
-    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Read individual rows by their positions in the data files, including deleted rows; see :meth:`take`."""
-        plan = ReadPlan.of(wanted, table)
-        parts: _Parts = {}
-        for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
-            rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
-            _collect(parts, here, (_one_array(column) for column in rows_here.columns))
-        return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
         """Return the values of a hidden row-lineage column, including those of deleted rows.
@@ -195,30 +147,34 @@ class FragmentReader:
                 if found is not None:
                     yield found
 
-    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
-        """Yield the parts of the columns, and their number of rows, for consecutive ranges of rows ``[start, stop)``.
+    def open_columns(self, plan: ReadPlan) -> list[OpenColumns]:
+        """Open the files that contain the columns of a projection.
 
-        If there is only one file, the ranges follow its pages, which avoids copies; several files are read in lockstep.
+        Raises:
+            CorruptDataError: a file is damaged, or differs from the manifest.
         """
-        sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
-        if not sources:
-            for position in range(start, stop, config.batch_rows):
-                yield {}, min(config.batch_rows, stop - position)
-            return
-        streams = [
-            self._files.reader(file).read_batches(
-                here.fields, config, column_indices=columns, row_range=(start, stop), in_runs=len(sources) == 1
-            )
-            for file, here, columns in sources
-        ]
-        # Every stream splits the same rows into batches of the same size.
-        for batches in zip(*streams, strict=True):
-            parts: _Parts = {}
-            for (_, here, _), batch in zip(sources, batches, strict=True):
-                _collect(parts, here, batch.columns)
-            num_rows = batches[0].num_rows
-            del batches
-            yield parts, num_rows
+        planned = (*plan.files(self._files.files), *self._hidden_files(plan.row_columns))
+        return [(self._files.reader(file), here, columns) for file, here, columns in planned]
+
+    def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """Return the values of a system column that is not stored in a data file, for some physical positions."""
+        return self._row_columns.column(field, positions)
+
+    def group_key(self, fields: Iterable[Field]) -> Hashable:
+        """Return a key that is equal for fragments that can be read together; None if the fragment is read alone.
+
+        Args:
+            fields: the fields that are read.
+        """
+        files = self._files.files
+        if self._overlays or not files or not all(map(self._is_cheap_to_join, files)):
+            return None
+        if any(self._lineage.is_hidden(top.id) or any(leaf.is_blob for leaf in top.leaves()) for top in fields):
+            return None
+        return tuple([(file.field_ids, file.column_indices, file.file_version) for file in files])
+
+    def _is_cheap_to_join(self, file: DataFile) -> bool:
+        return file.file_version.is_structural and self._locator.data_file(file).store.capabilities.maps_files
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
         """Return the data files that store the requested system columns as hidden columns."""
@@ -226,17 +182,11 @@ class FragmentReader:
         holders = map(self._files.hidden_file, hidden)
         return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
 
-    def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
-        """Return the columns for rows at the given physical positions."""
-        arrays = []
-        for top in wanted.fields:
-            if top.id not in ROW_COLUMN_IDS:
-                arrays.append(assemble_column(top, parts.get(top.id, ()), len(rows)))
-            elif top.id in parts:
-                arrays.append(self._files.without_nulls(parts[top.id][0][1]))
-            else:
-                arrays.append(self._row_columns.column(top, _positions(rows)))
-        return self._overlays.lay_over(wanted, arrays, _positions(rows)) if self._overlays else arrays
+    def _lay_over(self, wanted: Schema, arrays: list[pa.Array], rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
+        return self._overlays.lay_over(wanted, arrays, positions_of(rows)) if self._overlays else arrays
+
+    def _without_nulls(self, array: pa.Array) -> pa.Array:
+        return self._files.without_nulls(array)
 
 
 class _OpenFiles:
@@ -341,38 +291,10 @@ class _OpenFiles:
         field = Field(id=field_id, name=f"field {field_id}", logical_type="uint64")
         file = self.hidden_file(field)
         table = self.reader(file).read_table((field,), column_indices=file.all_columns())
-        return np.asarray(self.without_nulls(_one_array(table.column(0))))
+        return np.asarray(self.without_nulls(one_array(table.column(0))))
 
     def without_nulls(self, array: pa.Array) -> pa.Array:
         """Return a hidden column, after checking that it has no nulls."""
         if array.null_count:
             raise CorruptDataError(f"fragment {self._fragment.id}: a hidden row-lineage column contains nulls")
         return array
-
-
-def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:
-    for top, array in zip(here.fields, arrays, strict=True):
-        parts.setdefault(top.id, []).append((top, array))
-
-
-def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
-
-
-def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
-    """Return the batch without deleted rows; ``position`` is the physical position of its first row."""
-    if not len(deleted):
-        return batch
-    low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
-    if low == high:
-        return batch
-    if not batch.num_columns:
-        return batch_without_columns(batch.num_rows - int(high - low))
-    keep = np.ones(batch.num_rows, bool)
-    keep[deleted[low:high] - position] = False
-    return batch.filter(pa.array(keep))
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as a single array."""
-    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.read_config import ReadConfig
     from lance_core.predicate.predicate import Predicate
-    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.scan.row_reader import RowReader
     from lance_core.schema.field import Schema
 
 
@@ -64,7 +64,7 @@ class RowCut:
         return slice(start, stop)
 
 
-def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
+def find_rows(reader: RowReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the indices of the live rows that satisfy a predicate, as non-empty arrays in ascending order."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
@@ -75,12 +75,12 @@ def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) 
 
 
 def matching_batches(
-    reader: FragmentReader, predicate: Predicate, config: ReadConfig
+    reader: RowReader, predicate: Predicate, config: ReadConfig
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of its columns.
 
     Args:
-        reader: reader for the fragment.
+        reader: reader for the fragment, or for several.
         predicate: the predicate.
         config: read settings.
 
@@ -121,12 +121,12 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 
 
 def read_found(
-    reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
+    reader: RowReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
 ) -> Iterator[pa.RecordBatch]:
     """Yield the requested columns of live rows as batches.
 
     Args:
-        reader: reader for the fragment.
+        reader: reader for the fragment, or for several.
         wanted: the requested columns.
         table: the whole schema.
         rows: indices of the live rows, in ascending order; at least one.
@@ -149,11 +149,11 @@ def read_found(
         position += batch.num_rows
 
 
-def _candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
+def _candidate_ranges(reader: RowReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
     """Return the ranges of live rows that may satisfy a predicate: half-open, ascending, and disjoint.
 
     Args:
-        reader: reader for the fragment.
+        reader: reader for the fragment, or for several.
         predicate: the predicate.
         config: read settings, including whether to use statistics, and the maximum number of rows in a batch. Ranges
             that are less than one batch apart are joined.

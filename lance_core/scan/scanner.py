@@ -22,6 +22,7 @@ from lance_core.file.read_config import ReadConfig
 from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
 from lance_core.public.arguments import whole_number
+from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.matching import (
     RowCut,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from lance_core.scan.row_reader import RowReader
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -274,7 +276,7 @@ class LanceScanner(Scanner):  # type: ignore[misc]  # pyarrow has no types
                 if cut.is_done():
                     return
 
-    def _found(self) -> Iterator[tuple[FragmentReader, npt.NDArray[np.int64]]]:
+    def _found(self) -> Iterator[tuple[RowReader, npt.NDArray[np.int64]]]:
         """Yield the live rows that match the filter, within offset and limit."""
         if self._predicate is None:
             return
@@ -285,14 +287,17 @@ class LanceScanner(Scanner):  # type: ignore[misc]  # pyarrow has no types
             for rows in gathered(find_rows(reader, self._predicate, self._config), cut):
                 yield reader, rows
 
-    def _readers(self) -> Iterator[FragmentReader]:
+    def _readers(self) -> Iterator[RowReader]:
         # Readers are created one at a time: each keeps its files open.
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
-        for fragment in self._source.fragments:
-            yield self._source.reader(fragment, first_rows.get(fragment.id, 0))
+        fragments = (
+            self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in self._source.fragments
+        )
+        filtered = () if self._predicate is None else self._predicate.wanted.fields
+        return joined_readers(fragments, (*self._columns.stored.fields, *filtered))
 
-    def _ranges(self) -> Iterator[tuple[FragmentReader, LiveRange]]:
-        readers: list[FragmentReader] = []
+    def _ranges(self) -> Iterator[tuple[RowReader, LiveRange]]:
+        readers: list[RowReader] = []
 
         def live_counts() -> Iterator[int]:
             for reader in self._readers():
@@ -314,5 +319,5 @@ def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
     return replace(config, batch_rows=batch_rows)
 
 
-_Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"
-"""The reader of a fragment, and a batch of rows of that fragment."""
+_Rows: TypeAlias = "tuple[RowReader, pa.RecordBatch]"
+"""A reader, and a batch of its rows."""

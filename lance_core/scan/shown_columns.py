@@ -30,7 +30,7 @@ from lance_core.schema.projection import project_by_ids
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.scan.row_reader import RowReader
     from lance_core.schema.field import Field
 
 __all__ = ["BlobHandling", "ShownColumns"]
@@ -100,7 +100,7 @@ class ShownColumns:
         by_id = {top.id: top for top in project_by_ids(self.stored, ids).fields}
         return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
-    def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, reader: RowReader) -> pa.RecordBatch:
         """Convert a batch to the form that is returned to callers.
 
         Args:

@@ -11,7 +11,7 @@ pages are read is our own design; see ``docs/decisions/0009-reading-data-files.m
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lance_core.encodings.structural import mini_block_pages
 from lance_core.encodings.structural.page_requests import Fetched
 from lance_core.errors import InvalidInputError, LanceError
 from lance_core.file.file_bytes import run_steps, together
+from lance_core.file.file_metadata import FileMetadata
 from lance_core.file.structural.page_plan import PageSegment, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.row_split import split_rows
 from lance_core.io.byte_range import ByteRange
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
     from lance_core.encodings.leaf_page import LeafPage
     from lance_core.encodings.structural.mini_block_pages import MiniBlockState
     from lance_core.encodings.structural.page_requests import PageState, PageSteps, Rows, Wanted
-    from lance_core.file.column_metadata import Page
+    from lance_core.file.column_metadata import ColumnMetadata, Page
     from lance_core.file.field_source import FieldSource, Pace, Segment
     from lance_core.file.file_bytes import Read, ReadSteps
-    from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
     from lance_core.file.structural.page_plan import LeafColumn
     from lance_core.schema.field import Field
@@ -65,13 +65,28 @@ _PAGE_BYTES: Final = 100
 """Approximate memory in bytes of a source without its leaves, of a leaf without its pages, and of a page's key."""
 
 
+class ColumnMetadatas(FileMetadata, Protocol):
+    """The metadata of a file in which each leaf has a column, or of several such files that are read as one."""
+
+    @property
+    def page_states(self) -> PageCache[Any]:
+        """Cache for page information found while reading rows."""
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the file is mapped into memory, so that only the accessed bytes of a range are loaded."""
+
+    def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
+        """Return the metadata of some columns."""
+
+
 def structural_sources(
-    metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
+    metadata: ColumnMetadatas, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
     """Return the sources of some top-level fields.
 
     Args:
-        metadata: the open file.
+        metadata: the open file, or a group of files.
         fields: top-level fields, possibly pruned.
         column_indices: maps the field id of every leaf of ``fields`` to its column; None to use the file's own schema.
 

@@ -84,7 +84,7 @@ def test_session_over_budget_evicts_the_least_recently_used_file() -> None:
     paths = [f"f{number}" for number in range(4)]
     store = _store(*paths)
     num_bytes = _size(store, "f0")
-    memory = UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory
+    memory = Session().open_file(store, "f0", num_bytes=num_bytes).memory
     session = Session(metadata_cache_size_bytes=2 * memory)
     first, second, _ = (session.open_file(store, path, num_bytes=num_bytes) for path in ("f0", "f1", "f0"))
     session.open_file(store, "f2", num_bytes=num_bytes)

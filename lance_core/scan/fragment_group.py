@@ -1,0 +1,180 @@
+"""FragmentGroup: neighboring fragments whose files have the same columns, read as if they were one fragment.
+
+A scan of many small fragments would otherwise plan and decode the pages of every fragment anew, which costs far more
+than their rows. The first group of a scan has one fragment, each further one twice as many, up to a limit: the first
+rows arrive soon, and a scan that stops early has opened few files.
+
+Fragments are read alone if their rows are more than those of their data files: overlays, hidden columns, blob values.
+So are files whose bytes come by requests that have to wait for each other.
+
+Source: own design; see :mod:`lance_core.file.file_group`.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import InternalError, LanceError, NotFoundError
+from lance_core.file.file_group import join_files
+from lance_core.scan.row_reader import RowReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.blobs.descriptors import BlobDescriptors
+    from lance_core.file.field_source import RowStatistics
+    from lance_core.file.read_config import ReadConfig
+    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.scan.read_plan import ReadPlan
+    from lance_core.scan.row_reader import OpenColumns
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["FragmentGroup", "joined_readers"]
+
+_MAX_FRAGMENTS: Final = 64
+_MAX_ROWS: Final = 1024 * 1024
+"""Maximum numbers of fragments and of physical rows in a group."""
+
+
+def joined_readers(readers: Iterable[FragmentReader], fields: Sequence[Field]) -> Iterator[RowReader]:
+    """Join neighboring fragments that can be read together.
+
+    Args:
+        readers: readers of the fragments, in scan order; consumed as needed.
+        fields: the fields that are read.
+    """
+    num_wanted = 1
+    for key, alike in groupby(readers, lambda reader: reader.group_key(fields)):
+        if key is None:
+            yield from alike
+            continue
+        held: list[FragmentReader] = []
+        num_rows = 0
+        for reader in alike:
+            if held and (len(held) == num_wanted or num_rows + reader.physical_rows > _MAX_ROWS):
+                yield _joined(held)
+                held, num_rows = [], 0
+                num_wanted = min(2 * num_wanted, _MAX_FRAGMENTS)
+            held.append(reader)
+            num_rows += reader.physical_rows
+        yield _joined(held)
+
+
+class FragmentGroup(RowReader):
+    """Reads several fragments; live and physical rows are numbered across all of them.
+
+    Args:
+        readers: readers of the fragments, which have the same :meth:`FragmentReader.group_key`.
+    """
+
+    def __init__(self, readers: Sequence[FragmentReader]) -> None:
+        """Initialize without opening any file."""
+        self._readers = readers
+        self._starts = np.array([0, *accumulate(reader.physical_rows for reader in readers)], np.int64)
+        self._deleted: npt.NDArray[np.uint32] | None = None
+
+    @property
+    def num_live_rows(self) -> int:
+        """Number of live rows."""
+        return sum([reader.num_live_rows for reader in self._readers])
+
+    def deleted_rows(self) -> npt.NDArray[np.uint32]:
+        """Return the sorted positions of deleted rows, shape (num_deleted,)."""
+        if self._deleted is None:
+            starts = self._starts[:-1].astype(np.uint32)
+            parts = [
+                reader.deleted_rows() + start
+                for reader, start in zip(self._readers, starts, strict=True)
+                if reader.has_deleted_rows
+            ]
+            self._deleted = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
+        return self._deleted
+
+    def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
+        """Yield nothing: files that are joined have no statistics."""
+        del field_ids
+        yield from ()
+
+    def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
+        """Raise an error: fragments with blobs are not joined."""
+        raise InternalError(f"the blobs of field {field_id} were requested from a group of fragments")
+
+    def batches(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
+        """Stream live rows; see :meth:`RowReader.batches`. Only the files of the fragments with these rows are read."""
+        live_starts = [0, *accumulate(reader.num_live_rows for reader in self._readers)]
+        first = int(np.searchsorted(live_starts, start, side="right")) - 1
+        last = int(np.searchsorted(live_starts, stop, side="left"))
+        if start < stop and last - first < len(self._readers):
+            part = _joined(self._readers[first:last])
+            yield from part.batches(wanted, start - live_starts[first], stop - live_starts[first], config)
+            return
+        num_read = 0
+        try:
+            for batch in super().batches(wanted, start, stop, config):
+                num_read += batch.num_rows
+                yield batch
+        except NotFoundError:
+            raise
+        except LanceError:
+            # Read one fragment after another, so that the error names the file, after the rows before it.
+            yield from self._one_by_one(wanted, start + num_read, stop, config)
+
+    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Read individual rows; see :meth:`RowReader.take_physical`. Only the files with these rows are read."""
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        touched, places = np.unique(owners, return_inverse=True)
+        if len(touched) < len(self._readers):
+            part = _joined([self._readers[index] for index in touched.tolist()])
+            lengths = np.diff(self._starts)[touched]
+            shifts = np.cumsum(lengths) - lengths - self._starts[touched]
+            return part.take_physical(wanted, rows + shifts[places], table)
+        try:
+            return super().take_physical(wanted, rows, table)
+        except NotFoundError:
+            raise
+        except LanceError:
+            for index, reader in enumerate(self._readers):
+                reader.take_physical(wanted, rows[owners == index] - self._starts[index], table)
+            raise
+
+    def open_columns(self, plan: ReadPlan) -> list[OpenColumns]:
+        """Open the files that contain the columns of a projection; each returned file stands for one of every fragment.
+
+        Raises:
+            CorruptDataError: a file is damaged, or differs from the manifest.
+        """
+        opened = [reader.open_columns(plan) for reader in self._readers]
+        joined = []
+        for columns in zip(*opened, strict=True):
+            _, here, indices = columns[0]
+            joined.append((join_files([file for file, _, _ in columns]), here, indices))
+        return joined
+
+    def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """Return the values of a system column that is not stored in a data file, for some physical positions."""
+        order = np.argsort(positions, kind="stable")
+        ascending = positions[order]
+        edges = np.searchsorted(ascending, self._starts)
+        parts = [
+            reader.row_column(field, ascending[low:high] - start)
+            for reader, start, low, high in zip(self._readers, self._starts, edges, edges[1:], strict=False)
+            if low < high
+        ]
+        values = pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
+        return values.take(pa.array(np.argsort(order)))
+
+    def _one_by_one(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
+        for reader in self._readers:
+            num_rows = reader.num_live_rows
+            yield from reader.batches(wanted, max(0, start), min(stop, num_rows), config)
+            start, stop = start - num_rows, stop - num_rows
+
+
+def _joined(readers: Sequence[FragmentReader]) -> RowReader:
+    return readers[0] if len(readers) == 1 else FragmentGroup(readers)

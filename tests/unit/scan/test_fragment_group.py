@@ -1,0 +1,107 @@
+"""Neighboring fragments that are read together give the rows that they give alone."""
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import CorruptDataError
+from lance_core.scan.fragment_group import FragmentGroup, joined_readers
+
+NUM_FRAGMENTS = 12
+PER_FRAGMENT = 700
+
+
+def rows(num_rows: int = NUM_FRAGMENTS * PER_FRAGMENT) -> pa.Table:
+    numbers = np.random.default_rng(5)
+    keys = numbers.permutation(num_rows)
+    return pa.table(
+        {
+            "k": keys,
+            "x": pa.array(keys / 7, mask=keys % 5 == 0),
+            "s": [None if key % 11 == 0 else f"row {key}" for key in keys.tolist()],
+            "few": pa.array(["a", "b", None] * (num_rows // 3)).dictionary_encode(),
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(numbers.random(num_rows * 8), pa.float32()), 8),
+            "l": [list(range(key % 4)) for key in keys.tolist()],
+            "t": [{"a": key, "b": str(key)} for key in keys.tolist()],
+            "same": [3] * num_rows,
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["2.1", "2.2", "2.0"])
+def location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("group") / f"v{request.param}")
+    lance.write_dataset(rows(), path, max_rows_per_file=PER_FRAGMENT, data_storage_version=request.param)
+    dataset = lance.dataset(path)
+    dataset.delete("k % 10 = 3")
+    return path
+
+
+def alone(location: str, **arguments: Any) -> pa.Table:
+    """The rows of a scan of one fragment after another."""
+    parts = [fragment.to_table(**arguments) for fragment in lance_core.dataset(location).get_fragments()]
+    return pa.concat_tables(parts)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"columns": ["s", "k"]},
+        {"filter": "k < 2000"},
+        {"filter": "k < 40"},
+        {"filter": "s like '%99%' and x > 0", "columns": ["v", "t"]},
+        {"columns": ["k"], "filter": "same = 3", "with_row_id": True, "with_row_address": True},
+        {"columns": ["l", "_rowaddr"], "filter": "k % 97 = 0"},
+    ],
+    ids=str,
+)
+def test_scan_of_groups_returns_the_rows_of_the_fragments(location: str, arguments: dict[str, Any]) -> None:
+    found = lance_core.dataset(location).to_table(**arguments)
+    # Dictionaries of different chunks may be different ones.
+    assert found.to_pylist() == alone(location, **arguments).to_pylist()
+    assert found.to_pylist() == lance.dataset(location).to_table(**arguments).to_pylist()
+
+
+def test_batches_of_groups_have_at_most_the_requested_number_of_rows(location: str) -> None:
+    batches = list(lance_core.dataset(location).to_batches(batch_size=300, columns=["few", "l"]))
+    assert max(batch.num_rows for batch in batches) == 300
+    assert pa.Table.from_batches(batches).to_pylist() == alone(location, columns=["few", "l"]).to_pylist()
+
+
+@pytest.mark.parametrize("offset", [0, 600, 1_500, 5_000])
+@pytest.mark.parametrize("limit", [1, 700, 2_500])
+@pytest.mark.parametrize("condition", [None, "k % 3 = 1"])
+def test_offset_and_limit_cut_groups_as_they_cut_fragments(
+    location: str, offset: int, limit: int, condition: str | None
+) -> None:
+    found = lance_core.dataset(location).to_table(columns=["k"], filter=condition, offset=offset, limit=limit)
+    assert found.equals(alone(location, columns=["k"], filter=condition).slice(offset, limit).combine_chunks())
+
+
+def test_groups_double_up_to_their_limits(location: str) -> None:
+    dataset = lance_core.dataset(location)
+    if dataset.data_storage_version == "2.0":
+        pytest.skip("files of 2.0 are read alone")
+    source = dataset._view.source()
+    readers = list(joined_readers(map(source.reader, source.fragments), source.schema.fields[:1]))
+    sizes = [len(reader._readers) if isinstance(reader, FragmentGroup) else 1 for reader in readers]
+    assert sizes == [1, 2, 4, 5]
+
+
+def test_damaged_file_in_a_group_is_named_after_the_rows_before_it(tmp_path: Path) -> None:
+    lance.write_dataset(rows(4 * PER_FRAGMENT * 3), tmp_path / "t", max_rows_per_file=PER_FRAGMENT * 3)
+    dataset = lance_core.dataset(tmp_path / "t")
+    damaged = tmp_path / "t" / "data" / dataset.get_fragments()[2].data_files()[0].path
+    content = bytearray(damaged.read_bytes())
+    content[:4096] = b"\xff" * 4096
+    damaged.write_bytes(content)
+    found: list[pa.RecordBatch] = []
+    with pytest.raises(CorruptDataError, match=damaged.name):
+        found.extend(dataset.to_batches(columns=["k"]))
+    assert sum(batch.num_rows for batch in found) == 2 * PER_FRAGMENT * 3
