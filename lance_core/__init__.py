@@ -8,9 +8,10 @@
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
-``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``blob``, ``commit``, ``dataset``,
-``file``, ``fragment``, and ``types``, which correspond to the pylance modules with the same names. Everything else is
-internal. Each name is imported on first use, so a program that needs only the errors does not load the readers.
+``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``arrow``, ``blob``, ``commit``,
+``dataset``, ``file``, ``fragment``, and ``types``, which correspond to the pylance modules with the same names.
+Everything else is internal. Each name is imported on first use, so a program that needs only the errors does not load
+the readers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from lance_core import arrow as arrow
     from lance_core import blob as blob
     from lance_core import commit as commit
     from lance_core import errors as errors
@@ -176,7 +178,7 @@ __version__: str
 import_module("lance_core.dataset")
 del globals()["dataset"]
 
-_MODULES: Final = ("blob", "commit", "errors", "file", "fragment", "metadata", "optimize", "repair", "types")
+_MODULES: Final = ("arrow", "blob", "commit", "errors", "file", "fragment", "metadata", "optimize", "repair", "types")
 """The public modules, which ``import lance_core`` makes available as attributes. ``dataset`` is a function instead."""
 
 _ERRORS: Final = "lance_core.errors"

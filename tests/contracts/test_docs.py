@@ -11,7 +11,19 @@ import lance_core
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-PUBLIC_MODULES = {"blob", "commit", "dataset", "errors", "file", "fragment", "metadata", "optimize", "repair", "types"}
+PUBLIC_MODULES = {
+    "arrow",
+    "blob",
+    "commit",
+    "dataset",
+    "errors",
+    "file",
+    "fragment",
+    "metadata",
+    "optimize",
+    "repair",
+    "types",
+}
 EXAMPLE = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 MENTION = re.compile(r"`lance_core\.(\w+)")
 LINK = re.compile(r"\[[^\]\n]+\]\((?!https?://|#)([^)#\s(]+)\)")
