@@ -17,7 +17,8 @@ import pyarrow as pa
 from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError
-from lance_core.file.value_ranges import read_values
+from lance_core.file.file_bytes import run_steps, together
+from lance_core.file.value_ranges import value_steps
 from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
@@ -134,21 +135,28 @@ class BlobBytesSource:
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment."""
-        return self._loaded(self._described.decode(_described(segment), read), read)
+        return run_steps(self._loaded(self._described.decode(_described(segment), read)), read)
 
-    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows, given in ascending order; repeated rows are read only once."""
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """Read individual rows, given in ascending order, in steps; repeated rows are read only once."""
         distinct, places = np.unique(rows, return_inverse=True)
-        arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
+        described = yield from self._described.take_steps(distinct)
+        arrays = yield from together([self._loaded(array) for array in described])
         if len(distinct) == len(rows):
             return arrays
         return [pa.concat_arrays(arrays).take(pa.array(places))]
 
-    def _loaded(self, array: pa.Array, read: Read) -> pa.Array:
-        def load(descriptors: pa.StructArray, field: Field) -> pa.Array:
-            return load_bytes(descriptors, read, self._num_bytes, f"{self._path}, field {field.name!r}")
+    def _loaded(self, array: pa.Array) -> ReadSteps[pa.Array]:
+        """Replace the descriptors by the values; those of all leaves are read together."""
+        readings: list[ReadSteps[pa.Array]] = []
 
-        return replace_leaves(array, self._described.field, self._field, load)
+        def note(descriptors: pa.StructArray, field: Field) -> pa.Array:
+            readings.append(_load_steps(descriptors, self._num_bytes, f"{self._path}, field {field.name!r}"))
+            return pa.nulls(len(descriptors), arrow_type(field))
+
+        replace_leaves(array, self._described.field, self._field, note)
+        values = iter((yield from together(readings)))
+        return replace_leaves(array, self._described.field, self._field, lambda *_: next(values))
 
 
 def replace_leaves(
@@ -182,13 +190,17 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
+    """Read the values to which descriptors refer; see :func:`_load_steps`."""
+    return run_steps(_load_steps(descriptors, num_bytes, where), read)
+
+
+def _load_steps(descriptors: pa.StructArray, num_bytes: int, where: str) -> ReadSteps[pa.Array]:
     """Read the values to which descriptors refer; all of the values are in one file.
 
     Null descriptors, and descriptors with position 1 and size 0, become null values.
 
     Args:
         descriptors: a struct array without duplicates, whose first members are position and size, both uint64.
-        read: reads ranges of the file.
         num_bytes: size of the file in bytes.
         where: file and field, for messages.
 
@@ -208,7 +220,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
         raise CorruptDataError(f"{where}: a value extends past the end of the file ({num_bytes} bytes)")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
         raise CorruptDataError(f"{where}: the values together are larger than the file, which has {num_bytes} bytes")
-    buffers = read_values(read, starts, sizes)
+    buffers = yield from value_steps(starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)
 

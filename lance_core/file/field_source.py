@@ -4,7 +4,7 @@
 
     fields of a projection  →  one FieldSource each          structural/, v2_0/, v0_1/
     rows of a field         →  segments                      plan(), pure
-    segment                 →  bytes, then an array          decode(), take()
+    segment, single rows    →  bytes, then an array          decode(), take_steps()
 
 Each format family has a module that creates the sources of a projection; ``families.py`` selects it based on the file's
 version. The scan (``scan.py``) works only with segments.
@@ -13,7 +13,7 @@ version. The scan (``scan.py``) works only with segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment", "SteppedSource", "is_stepped"]
+__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment"]
 
 
 class Segment(Protocol):
@@ -85,12 +85,11 @@ class FieldSource(Protocol):
             UnsupportedEncodingError: the encoding is not supported.
         """
 
-    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows.
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """Read individual rows, in steps, so that several fields of a file share requests.
 
         Args:
             rows: row numbers, shape (num_rows,); ascending, possibly with duplicates, all within the file.
-            read: reads byte ranges of the file.
 
         Returns:
             Arrays that together contain exactly the requested rows, in the same order.
@@ -124,15 +123,3 @@ class RowStatistics:
 
     row_starts: NDArray[np.int64]
     bounds: Mapping[int, tuple[pa.Array, pa.Array]]
-
-
-class SteppedSource(FieldSource, Protocol):
-    """A source that reads rows in steps, so that several fields of a file can share requests."""
-
-    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """Like :meth:`take`, but yields the byte ranges for the caller to read."""
-
-
-def is_stepped(source: FieldSource) -> TypeGuard[SteppedSource]:
-    """Return whether a source reads rows in steps. Checking a protocol at run time would take longer than a read."""
-    return hasattr(source, "take_steps")

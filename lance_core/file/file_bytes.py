@@ -47,6 +47,14 @@ class ReadableBytes(Protocol):
     """The bytes of an open file, or of several files that are read as one; see :class:`FileBytes`."""
 
     @property
+    def num_bytes(self) -> int:
+        """Number of bytes."""
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether :meth:`scattered` maps the bytes into memory, so that only those that are accessed are loaded."""
+
+    @property
     def is_whole(self) -> bool:
         """Whether all bytes are in memory, so that reading makes no requests."""
 
@@ -131,16 +139,19 @@ class FileBytes:
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read ranges of the file; this makes no request if the tail contains them.
+        """Read ranges of the file; the store is only asked for those that the tail does not contain.
 
         Raises:
             CorruptDataError: a range extends past the end of the file.
         """
         self._check(ranges)
         start, tail = self._tail
-        if all(wanted.start >= start for wanted in ranges):
-            return [tail.slice(wanted.start - start, wanted.stop - wanted.start) for wanted in ranges]
-        return self._store.get_ranges(self.path, ranges)
+        absent = [wanted for wanted in ranges if wanted.start < start]
+        found = iter(self._store.get_ranges(self.path, absent) if absent else ())
+        return [
+            next(found) if wanted.start < start else tail.slice(wanted.start - start, wanted.stop - wanted.start)
+            for wanted in ranges
+        ]
 
     def scattered(self) -> Read:
         """Return a function like :meth:`read`, but for small parts scattered over the file.

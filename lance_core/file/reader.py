@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, OutOfMemoryError, RowOutOfRangeError
 from lance_core.file.families import open_metadata, open_sources, read_statistics
-from lance_core.file.field_source import is_stepped
 from lance_core.file.file_bytes import FileBytes, run_steps, together
 from lance_core.file.metadata_reader import MetadataReader
+from lance_core.file.offset_blocks import keeping_offsets
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches, stream_plans
@@ -266,14 +266,13 @@ class FileReader:
             return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """Read rows of every column. Columns that are read in steps share their requests."""
+        """Read rows of every column. The columns share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._bytes.scattered()
-        stepped = [source for source in sources if is_stepped(source)]
-        if len(stepped) < len(sources):
-            return [source.take(rows, read) for source in sources]
-        return run_steps(together([source.take_steps(rows) for source in stepped]), read)
+        if self._page_states is not None and not self._bytes.is_mapped:
+            read = keeping_offsets(read, self._page_states, self._bytes.num_bytes)
+        return run_steps(together([source.take_steps(rows) for source in sources]), read)
 
     def _batches(
         self, plans: Sequence[FieldPlan], num_rows: int, config: ReadConfig, *, in_runs: bool

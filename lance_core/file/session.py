@@ -8,8 +8,8 @@ Data files never change, and their names are random, so cached information about
 file is removed, reading its rows fails as it does without a cache. Functions that check whether files exist or are
 damaged must use :data:`UNCACHED`.
 
-A file is identified by its store, its path, its recorded size, and its recorded field ids. Stores of the same kind and
-with the same settings, including credentials, are the same store; any other store is only equal to itself.
+A file is identified by its store, its path, its recorded size, if any, and its recorded field ids. Stores of the same
+kind and with the same settings, including credentials, are the same store; any other store is only equal to itself.
 
 Source: names and arguments of ``lance.Session`` of pylance 14.0.2.
 """
@@ -94,7 +94,7 @@ class Session:
     def open_file(
         self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None
     ) -> FileReader:
-        """Open a data file, or return the cached reader. Files of unknown size are not cached.
+        """Open a data file, or return the cached reader.
 
         Args:
             store: the store that contains the file.
@@ -108,7 +108,7 @@ class Session:
             UnsupportedVersionError: the file's format version is not supported.
             NotSupportedError: the schema has a field that this library does not support.
         """
-        if num_bytes is None or not self.max_bytes:
+        if not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)
         owner = getattr(store, "identity", None) or _Itself(store)
         key = (owner, path, num_bytes, None if field_ids is None else tuple(field_ids))

@@ -15,14 +15,17 @@ import pyarrow as pa
 
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.file.file_bytes import run_steps
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["read_values"]
+    from lance_core.file.file_bytes import Read, ReadSteps
+
+__all__ = ["read_values", "value_steps"]
 
 _SMALL_BYTES: Final = 8 * 1024
 """If the average size of the values in bytes is above this limit, they are returned as read, without a copy."""
@@ -32,13 +35,15 @@ _GAP_BYTES: Final = 512
 bytes."""
 
 
-def read_values(
-    read: Callable[[Sequence[ByteRange]], Sequence[pa.Buffer]], starts: NDArray[Any], sizes: NDArray[Any]
-) -> Sequence[pa.Buffer]:
+def read_values(read: Read, starts: NDArray[Any], sizes: NDArray[Any]) -> Sequence[pa.Buffer]:
+    """Read values; see :func:`value_steps`."""
+    return run_steps(value_steps(starts, sizes), read)
+
+
+def value_steps(starts: NDArray[Any], sizes: NDArray[Any]) -> ReadSteps[Sequence[pa.Buffer]]:
     """Read values and return buffers that together contain them: one buffer per value, or one buffer for all values.
 
     Args:
-        read: reads ranges of the object.
         starts: start position of each value in the object, shape (num_values,); the caller has checked them.
         sizes: size of each value in bytes, shape (num_values,).
     """
@@ -47,11 +52,12 @@ def read_values(
     ascends = len(first) > 1 and bool((first[1:] >= stops[:-1]).all())
     if not ascends or int(length.sum()) > _SMALL_BYTES * len(first):
         bounds = zip(first.tolist(), stops.tolist(), strict=True)
-        return read([ByteRange(start, stop) for start, stop in bounds]) if len(first) else []
+        return (yield [ByteRange(start, stop) for start, stop in bounds]) if len(first) else []
     opens = np.flatnonzero(np.append(True, first[1:] - stops[:-1] > _GAP_BYTES))
     closes = np.append(opens[1:], len(first)) - 1
     runs = [ByteRange(start, stop) for start, stop in zip(first[opens].tolist(), stops[closes].tolist(), strict=True)]
-    views = [bytes_of(buffer) for buffer in read(runs)]
+    found = yield runs
+    views = [bytes_of(buffer) for buffer in found]
     data = views[0] if len(views) == 1 else np.concatenate(views)
     # Start of each run in the data, minus its start in the object.
     run_bytes = stops[closes] - first[opens]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError
@@ -15,10 +15,18 @@ __all__ = ["ByteRange", "CoalescedRead", "coalesce_ranges"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ByteRange:
-    """Half-open byte range ``[start, stop)`` of one object."""
+    """Half-open byte range ``[start, stop)`` of one object.
+
+    Attributes:
+        start: position of the first byte.
+        stop: position after the last byte.
+        holds_offsets: whether the bytes only locate others, such as the offsets of strings; those who read single rows
+            keep them.
+    """
 
     start: int
     stop: int
+    holds_offsets: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:

@@ -23,8 +23,8 @@ FLAT_ROWS = ROWS.select(["a"]).append_column("s", pa.array(["x" * (row % 50) for
 
 DELETIONS = "table/deletion_vector"
 GROUPS = {"scan/fragment_group", "file/file_group"}
-SOURCES_2_0 = {"file/v2_0/fields", "file/v2_0/fetch"}
-SOURCES_0_1 = {"file/v0_1/fields", "file/v0_1/page_reader", "file/v0_1/extents"}
+SOURCES_2_0 = {"file/v2_0/fields"}
+SOURCES_0_1 = {"file/v0_1/fields"}
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ import pytest
 from google.protobuf.any_pb2 import Any
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError, UnsupportedVersionError
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.v2_0.assignment import column_owners
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.proto import pb20, pb_file2
@@ -446,7 +447,7 @@ def test_a_random_take_reads_two_extents_per_row_and_column(tmp_path: Path) -> N
         for _ in range(20):
             read.clear()
             row = rng.randrange(num_rows)
-            [array] = source.take(np.array([row]), fetch)
+            [array] = run_steps(source.take_steps(np.array([row])), fetch)
             assert array.to_pylist() == [table[source.field.name][row].as_py()]
             assert len(read) <= 2
             assert sum(read) <= 16 + 400 * 4

@@ -13,7 +13,7 @@ from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_core.file.data_file_writer import WrittenFile
 from lance_core.file.families import open_writer
-from lance_core.file.file_bytes import FileBytes
+from lance_core.file.file_bytes import FileBytes, run_steps
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.file.write_config import WriteConfig
@@ -173,7 +173,7 @@ def take_ours(path: Path | str, rows: list[int]) -> pa.Table:
     columns = {}
     for source in v2_0_sources(metadata, metadata.schema.fields):
         dtype = arrow_type(source.field)
-        arrays = source.take(np.array(rows, np.int64), metadata.read)
+        arrays = run_steps(source.take_steps(np.array(rows, np.int64)), metadata.read)
         _check_type(arrays, dtype)
         columns[source.field.name] = pa.chunked_array(arrays, dtype)
     return pa.table(columns)

@@ -127,12 +127,12 @@ class FullZipState:
         width = self.index_width
         if isinstance(rows, tuple):
             first, num_entries = rows[0], rows[1] - rows[0] + 1
-            [found] = yield [Wanted.span(1, first * width, (first + num_entries) * width)]
+            [found] = yield [Wanted.span(1, first * width, (first + num_entries) * width, are_offsets=True)]
             entries = found.only(num_entries * width).view(UNSIGNED_DTYPES[width * 8])
             starts, stops = entries[:-1], entries[1:]
             has_first, has_last = first == 0, rows[1] == self.num_rows
         else:
-            [found] = yield [Wanted(1, rows * width, rows * width + 2 * width)]
+            [found] = yield [Wanted(1, rows * width, rows * width + 2 * width, are_offsets=True)]
             pairs = _pairs(found, width)
             starts, stops = pairs[:, 0], pairs[:, 1]
             has_first, has_last = int(rows[0]) == 0, int(rows[-1]) == self.num_rows - 1

@@ -41,16 +41,18 @@ class Wanted:
         starts: (num_parts,) int64, ascending; start of each part. The caller has checked that all parts are inside the
             buffer.
         stops: (num_parts,) int64, ascending; end of each part.
+        are_offsets: whether the parts only locate others, so that a reader of single rows keeps them.
     """
 
     buffer: int
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
+    are_offsets: bool = False
 
     @classmethod
-    def span(cls, buffer: int, start: int, stop: int) -> Wanted:
+    def span(cls, buffer: int, start: int, stop: int, *, are_offsets: bool = False) -> Wanted:
         """Return a request for a single part, ``[start, stop)``."""
-        return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
+        return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64), are_offsets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ Source: ``lance.encodings.Flat``; behavior of pylance 14.0.2.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -121,7 +122,11 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
     message = unwrapped(encoding, "offsets")
     if message.bits_per_value != _OFFSET_BITS:
         raise CorruptDataError(f"offsets have {message.bits_per_value} bits, expected {_OFFSET_BITS}")
-    values = yield from read_flat(message, rows, page)
+    if is_compressed(message):
+        values = yield from read_flat(message, rows, page)
+    else:
+        places = page.bytes(message.buffer, rows.scaled(_OFFSET_BITS // 8))
+        [values] = yield [replace(places, are_offsets=True)]
     return np.frombuffer(values, "<u8", rows.total)
 
 

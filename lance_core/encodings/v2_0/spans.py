@@ -32,11 +32,13 @@ class Spans:
         starts: start of each run, (num_spans,) int64; at least one run.
         stops: end of each run, (num_spans,) int64.
         total: sum of the lengths of the runs.
+        are_offsets: whether the runs are bytes that only locate others, so that a reader of single rows keeps them.
     """
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
     total: int
+    are_offsets: bool = False
 
     @classmethod
     def single(cls, start: int, stop: int) -> Self:

@@ -199,12 +199,8 @@ class StructuralSource:
         ]
         return assemble(self._field, run_steps(together(pages), read))
 
-    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows, given in ascending order."""
-        return run_steps(self.take_steps(rows), read)
-
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """Like :meth:`take`, but in steps, so that several fields can share requests."""
+        """Read individual rows, given in ascending order, in steps, so that several fields can share requests."""
         if bool((rows[1:] == rows[:-1]).any()):
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)
@@ -380,7 +376,7 @@ def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[lis
     base, starts, stops = buffer.start, wanted.starts, wanted.stops
     if len(starts) == 1 or is_mapped:
         first = int(starts[0])
-        return [ByteRange(base + first, base + int(stops[-1]))], starts - first
+        return [ByteRange(base + first, base + int(stops[-1]), wanted.are_offsets)], starts - first
     is_new = starts[1:] - stops[:-1] > _MAX_GAP_BYTES
     first_parts = np.append(0, np.flatnonzero(is_new) + 1)
     extent_starts = starts[first_parts]
@@ -388,7 +384,7 @@ def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[lis
     sizes = extent_stops - extent_starts
     shifts = np.cumsum(sizes) - sizes - extent_starts
     ranges = [
-        ByteRange(base + start, base + stop)
+        ByteRange(base + start, base + stop, wanted.are_offsets)
         for start, stop in zip(extent_starts.tolist(), extent_stops.tolist(), strict=True)
     ]
     return ranges, starts + np.repeat(shifts, np.diff(np.append(first_parts, len(starts))))

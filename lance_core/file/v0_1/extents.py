@@ -17,7 +17,7 @@ from lance_core.io.byte_range import ByteRange
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import ReadSteps
 
 __all__ = ["Extents", "merged_spans"]
 
@@ -28,38 +28,42 @@ _MAX_GAP_BYTES: Final = 8 * 1024
 class Extents:
     """The parts of one file that are in memory, extended as spans are requested. Not safe for concurrent use.
 
-    Args:
-        read: reads ranges of the file.
+    Several readings may be interleaved, so that they share requests.
     """
 
-    __slots__ = ("_parts", "_read", "_rounds")
+    __slots__ = ("_parts", "_rounds")
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self) -> None:
         """Create the object without reading anything."""
-        self._read = read
         self._parts: list[NDArray[np.uint8]] = []
         # For each round of reads: index of its first part, and locations of its parts, which are disjoint and
         # ascending.
         self._rounds: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
 
-    def load(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
-        """Load spans into memory.
+    def load(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64], *, are_offsets: bool = False
+    ) -> ReadSteps[None]:
+        """Load spans into memory, in at most one step.
 
         Args:
             starts: start positions in the file, shape (num_spans,).
             stops: end positions in the file, none of them less than its start; shape (num_spans,).
+            are_offsets: whether the spans only locate others, so that a reader of single rows keeps them.
         """
         absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():
             return
         first, last = merged_spans(starts[absent], stops[absent])
-        ranges = [ByteRange(start, stop) for start, stop in zip(first.tolist(), last.tolist(), strict=True)]
+        pairs = zip(first.tolist(), last.tolist(), strict=True)
+        found = yield [ByteRange(start, stop, are_offsets) for start, stop in pairs]
         self._rounds.append((len(self._parts), first, last))
-        self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
+        self._parts += [bytes_of(buffer) for buffer in found]
 
-    def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def gather(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64], *, are_offsets: bool = False
+    ) -> ReadSteps[NDArray[np.uint8]]:
         """Return the bytes of the spans, back to back, without a copy if the spans are contiguous. See :meth:`load`."""
-        self.load(starts, stops)
+        yield from self.load(starts, stops, are_offsets=are_offsets)
         filled = starts < stops
         if not filled.all():
             starts, stops = starts[filled], stops[filled]

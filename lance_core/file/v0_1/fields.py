@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.v0_1.extents import Extents, merged_spans
 from lance_core.file.v0_1.page_reader import Runs
 from lance_core.io.byte_range import ByteRange
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 
@@ -115,27 +116,33 @@ class LegacyFieldSource:
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment."""
-        runs = self._runs(np.array([segment.start]), np.array([segment.stop]))
-        extents = Extents(read)
+        return run_steps(self._decode_steps(self._runs(np.array([segment.start]), np.array([segment.stop]))), read)
+
+    def _decode_steps(self, runs: Runs) -> ReadSteps[pa.Array]:
+        extents = Extents()
         whole = self._whole_pages(runs)
         if whole:
-            extents.load(np.array([each.start for each in whole]), np.array([each.stop for each in whole]))
-        return self._metadata.pages.decode(self._field, runs, extents)
+            starts, stops = np.array([each.start for each in whole]), np.array([each.stop for each in whole])
+            yield from extents.load(starts, stops)
+        return (yield from self._metadata.pages.decode(self._field, runs, extents))
 
-    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows; nearby rows share a read."""
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """Read individual rows, in steps, so that several fields can share requests; nearby rows share a range."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))
         step = max(1, _TAKE_BYTES // average)
-        return [self._taken(rows[first : first + step], read) for first in range(0, len(rows), step)]
+        taken: list[pa.Array] = []
+        for first in range(0, len(rows), step):
+            taken += [(yield from self._taken(rows[first : first + step]))]
+        return taken
 
-    def _taken(self, rows: NDArray[np.int64], read: Read) -> pa.Array:
+    def _taken(self, rows: NDArray[np.int64]) -> ReadSteps[pa.Array]:
         distinct, places = np.unique(rows, return_inverse=True)
         cuts = np.flatnonzero(np.diff(distinct) != 1) + 1
         starts = distinct[np.concatenate([[0], cuts])]
         stops = distinct[np.concatenate([cuts - 1, [len(distinct) - 1]])] + 1
-        array = self._metadata.pages.decode(self._field, self._runs(starts, stops), Extents(read))
+        array = yield from self._metadata.pages.decode(self._field, self._runs(starts, stops), Extents())
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:

@@ -17,6 +17,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from lance_core.errors import CorruptDataError
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.layout import MAGIC
 from lance_core.file.v0_1.embedded_manifest import EmbeddedManifest
 from lance_core.file.v0_1.extents import Extents
@@ -156,7 +157,7 @@ class LegacyMetadataReader:
         place = self._manifest.dictionaries.get(self.own_ids.get(field.id, field.id))
         if place is None:
             raise self._corrupt(f"field {field.name!r} has no dictionary")
-        values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
+        values = run_steps(self.pages.values(field, place.position, place.num_values, Extents()), self.read)
         # No lock: another thread could hold it during a fork. If several threads read, the first result is kept.
         return self._values.setdefault(field.id, values)
 

@@ -21,6 +21,7 @@ from lance_core.encodings.v0_1.dictionary import decode_dictionary
 from lance_core.encodings.v0_1.list_offsets import decode_lists, offset_dtype, split_list_offsets
 from lance_core.encodings.v0_1.plain import PlainLayout, decode_plain, plain_layout
 from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.file.file_bytes import together
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.file.file_bytes import ReadSteps
     from lance_core.file.v0_1.extents import Extents
     from lance_core.file.v0_1.page_table import PageTable
     from lance_core.schema.field import Field
@@ -81,8 +83,8 @@ class PageReader:
         self._path = path
         self._dictionary = dictionary
 
-    def decode(self, field: Field, runs: Runs, extents: Extents) -> pa.Array:
-        """Read the rows of the runs as one array of ``arrow_type(field)``.
+    def decode(self, field: Field, runs: Runs, extents: Extents) -> ReadSteps[pa.Array]:
+        """Read the rows of the runs as one array of ``arrow_type(field)``. The members of a struct share their steps.
 
         Raises:
             CorruptDataError: the pages are inconsistent, or extend past the end of the file.
@@ -92,18 +94,18 @@ class PageReader:
         dtype = arrow_type(field)
         num_rows = int(runs.num_rows.sum())
         if field.is_struct:
-            members = [self.decode(child, runs, extents) for child in field.children]
+            members = yield from together([self.decode(child, runs, extents) for child in field.children])
             return pa.Array.from_buffers(dtype, num_rows, [None], children=members)
         positions, lengths = self._pages(field, runs)
         try:
             if pa.types.is_null(dtype):
                 return pa.nulls(num_rows)
             if field.is_list:
-                return self._lists(field, runs, positions, lengths, extents)
+                return (yield from self._lists(field, runs, positions, lengths, extents))
             if is_variable_width(dtype):
-                return self._binary(field, runs, positions, extents)
+                return (yield from self._binary(field, runs, positions, extents))
             plain = plain_layout(dtype.index_type if field.is_dictionary else dtype)
-            values = self._plain(plain, runs, positions, extents)
+            values = yield from self._plain(plain, runs, positions, extents)
             if not field.is_dictionary:
                 return values
             if self._dictionary is None:
@@ -112,7 +114,7 @@ class PageReader:
         except (CorruptDataError, NotSupportedError) as error:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
-    def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
+    def values(self, field: Field, position: int, num_values: int, extents: Extents) -> ReadSteps[pa.Array]:
         """Read the values of a dictionary; the page table does not list them. Empty values are read as null.
 
         Raises:
@@ -127,8 +129,8 @@ class PageReader:
             )
         positions = np.full(len(one.batches), position, np.int64)
         if is_variable_width(dtype):
-            return self._binary_values(dtype, True, one, positions, extents)
-        return self._plain(plain_layout(dtype), one, positions, extents)
+            return (yield from self._binary_values(dtype, True, one, positions, extents))
+        return (yield from self._plain(plain_layout(dtype), one, positions, extents))
 
     def _pages(self, field: Field, runs: Runs) -> tuple[Positions, Positions]:
         """Return the position and length of the page of each run, after checking that each page has enough rows."""
@@ -142,36 +144,41 @@ class PageReader:
             )
         return positions[runs.batches], lengths
 
-    def _plain(self, layout: PlainLayout, runs: Runs, positions: Positions, extents: Extents) -> pa.Array:
+    def _plain(self, layout: PlainLayout, runs: Runs, positions: Positions, extents: Extents) -> ReadSteps[pa.Array]:
         self._check_size(runs.stops, layout.bits_per_row)
         starts, stops = layout.spans(runs.starts, runs.stops)
         starts, stops = self._inside(positions + starts, positions + stops)
-        return decode_plain(layout, extents.gather(starts, stops), runs.starts, runs.stops)
+        data = yield from extents.gather(starts, stops)
+        return decode_plain(layout, data, runs.starts, runs.stops)
 
-    def _binary(self, field: Field, runs: Runs, positions: Positions, extents: Extents) -> pa.Array:
-        return self._binary_values(arrow_type(field), field.nullable, runs, positions, extents)
+    def _binary(self, field: Field, runs: Runs, positions: Positions, extents: Extents) -> ReadSteps[pa.Array]:
+        return (yield from self._binary_values(arrow_type(field), field.nullable, runs, positions, extents))
 
     def _binary_values(
         self, dtype: pa.DataType, nullable: bool, runs: Runs, positions: Positions, extents: Extents
-    ) -> pa.Array:
-        words = self._words(runs, positions, np.dtype("<i8"), extents)
+    ) -> ReadSteps[pa.Array]:
+        words = yield from self._words(runs, positions, np.dtype("<i8"), extents)
         lengths, starts, stops = split_offsets(words, runs.num_rows, self._file_bytes)
-        return decode_binary(dtype, nullable, lengths, extents.gather(starts, stops))
+        data = yield from extents.gather(starts, stops)
+        return decode_binary(dtype, nullable, lengths, data)
 
-    def _lists(self, field: Field, runs: Runs, positions: Positions, lengths: Positions, extents: Extents) -> pa.Array:
+    def _lists(
+        self, field: Field, runs: Runs, positions: Positions, lengths: Positions, extents: Extents
+    ) -> ReadSteps[pa.Array]:
         dtype = arrow_type(field)
-        words = self._words(runs, positions, offset_dtype(dtype), extents)
+        words = yield from self._words(runs, positions, offset_dtype(dtype), extents)
         num_items, starts, stops = split_list_offsets(words, runs.num_rows)
-        items = self.decode(field.children[0], Runs(runs.batches, starts, stops), extents)
+        items = yield from self.decode(field.children[0], Runs(runs.batches, starts, stops), extents)
         return decode_lists(dtype, num_items, items)
 
     def _words(
         self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
-    ) -> NDArray[np.signedinteger]:
+    ) -> ReadSteps[NDArray[np.signedinteger]]:
         """Return the offsets of each run's rows: one more offset than the run has rows."""
         self._check_size(runs.stops + 1, 8 * dtype.itemsize)
         starts = positions + runs.starts * dtype.itemsize
-        data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
+        places = self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize)
+        data = yield from extents.gather(*places, are_offsets=True)
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:

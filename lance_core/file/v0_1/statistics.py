@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.encodings.v0_1.statistics import decimal_bounds, has_statistics, statistics_arrays
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.v0_1.extents import Extents
 from lance_core.file.v0_1.page_reader import Runs
 from lance_core.file.v0_1.page_writer import fields_with_statistics
@@ -59,7 +60,7 @@ def read_statistics(
     if pages is None or metadata.statistics_schema is None:
         return {}
     found = {}
-    extents = Extents(metadata.read)
+    extents = Extents()
     one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
     for top in metadata.statistics_schema.fields:
         # Ignore structs that this reader does not know: their names are not ids.
@@ -67,7 +68,7 @@ def read_statistics(
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):
             continue
-        raw = pages.decode(_with_raw_bounds(top), one_batch, extents)
+        raw = run_steps(pages.decode(_with_raw_bounds(top), one_batch, extents), metadata.read)
         found[field_id] = _with_decimal_bounds(top, raw)
     return found
 

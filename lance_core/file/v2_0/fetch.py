@@ -1,6 +1,6 @@
 """Converts the spans that decoders request to ranges that a store reads, and extracts the spans from what was read.
 
-Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call to ``read``. Spans that
+Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one read of the file. Spans that
 are close together are read as one range, because a separate request takes about as long as reading the gap.
 
 Source: ``lance.encodings.Buffer``; the maximum gap is the number of bytes that pylance 14.0.2 reads from an object
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.encodings.v2_0.api import Steps
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import ReadSteps
 
-__all__ = ["first_ranges", "run"]
+__all__ = ["first_ranges", "on_file"]
 
 T = TypeVar("T")
 
@@ -34,19 +34,18 @@ _FEW_PIECES: Final = 4
 _SMALL_BYTES: Final = 64
 
 
-def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
-    """Run a decoder until it returns its result.
+def on_file(steps: Steps[T], *, is_mapped: bool) -> ReadSteps[T]:
+    """Convert the steps of a decoder to read steps of the file.
 
     Args:
         steps: the decoder.
-        read: reads ranges of the file.
         is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
     """
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
     try:
         wanted = next(steps)
         while True:
-            wanted = steps.send(_fetch(wanted, read, max_gap_bytes))
+            wanted = steps.send((yield from _fetch(wanted, max_gap_bytes)))
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -60,11 +59,11 @@ def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
     return [byte_range for spans in wanted for byte_range in _ranges(_extents(spans, max_gap_bytes))]
 
 
-def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.Buffer]:
+def _fetch(wanted: Sequence[Spans], max_gap_bytes: int) -> ReadSteps[list[pa.Buffer]]:
     """Return one buffer per entry of ``wanted``, with its runs back to back; zero-copy for a single run."""
     extents = [_extents(spans, max_gap_bytes) for spans in wanted]
     ranges = [byte_range for each in extents for byte_range in _ranges(each)]
-    buffers = iter(read(ranges) if ranges else [])
+    buffers = iter((yield ranges))
     return [
         _joined(spans, each, [next(buffers) for _ in range(len(each.starts))])
         for spans, each in zip(wanted, extents, strict=True)
@@ -78,12 +77,12 @@ def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
     far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes
     starts = spans.starts[np.concatenate(([True], far))]
     stops = spans.stops[np.concatenate((far, [True]))]
-    return Spans(starts, stops, int((stops - starts).sum()))
+    return Spans(starts, stops, int((stops - starts).sum()), spans.are_offsets)
 
 
 def _ranges(extents: Spans) -> list[ByteRange]:
     pairs = zip(extents.starts.tolist(), extents.stops.tolist(), strict=True)
-    return [ByteRange(start, stop) for start, stop in pairs]
+    return [ByteRange(start, stop, extents.are_offsets) for start, stop in pairs]
 
 
 def _joined(spans: Spans, extents: Spans, buffers: list[pa.Buffer]) -> pa.Buffer:

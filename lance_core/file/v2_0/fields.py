@@ -20,10 +20,11 @@ from lance_core.encodings.v2_0.api import bits_per_row, is_variable_width
 from lance_core.encodings.v2_0.registry import is_packed, selected_arm
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, LanceError
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.v2_0.assignment import assigned_columns, first_arm
 from lance_core.file.v2_0.blob_node import BlobNode
 from lance_core.file.v2_0.column_pages import ColumnPages, joined
-from lance_core.file.v2_0.fetch import first_ranges, run
+from lance_core.file.v2_0.fetch import first_ranges, on_file
 from lance_core.file.v2_0.list_nodes import BytesNode, ListNode
 from lance_core.file.v2_0.nodes import PackedNode, StructNode, ValueNode
 from lance_core.file.v2_0.page_memory import dictionary_bytes_per_row, expansion
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.field_source import FieldSource, Pace, Segment
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.v2_0.nodes import Node
     from lance_core.io.byte_range import ByteRange
@@ -173,16 +174,16 @@ class _Source:
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Decode the rows of one segment."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
-        return joined(run(steps, read, is_mapped=self._is_mapped))
+        return joined(run_steps(on_file(steps, is_mapped=self._is_mapped), read))
 
-    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows."""
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """Read individual rows, in steps, so that several fields can share requests."""
         if not len(rows):
             return [pa.nulls(0, arrow_type(self.field))]
         steps = np.diff(rows)
         has_repetition = bool((steps == 0).any())
         points = rows[np.concatenate(([True], steps != 0))] if has_repetition else rows
-        arrays = run(self._node.decode(Spans.of_points(points)), read, is_mapped=self._is_mapped)
+        arrays = yield from on_file(self._node.decode(Spans.of_points(points)), is_mapped=self._is_mapped)
         if not has_repetition:
             return arrays
         return [joined(arrays).take(pa.array(np.cumsum(np.concatenate(([0], steps != 0)))))]

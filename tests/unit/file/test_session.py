@@ -62,10 +62,12 @@ def test_open_file_without_a_cache_budget_opens_again() -> None:
     assert UNCACHED.size_bytes() == 0
 
 
-def test_open_file_of_unknown_size_opens_again() -> None:
+def test_open_file_of_unknown_size_is_kept_too() -> None:
     store, session = _store("f"), Session(metadata_cache_size_bytes=1 << 24)
-    assert session.open_file(store, "f", num_bytes=None) is not session.open_file(store, "f", num_bytes=None)
-    assert session.size_bytes() == 0
+    opened = session.open_file(store, "f", num_bytes=None)
+    store.reset()
+    assert session.open_file(store, "f", num_bytes=None) is opened
+    assert not store.calls
 
 
 def test_open_file_distinguishes_stores_paths_and_sizes() -> None:

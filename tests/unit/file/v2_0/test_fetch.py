@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lance_core.encodings.v2_0.api import Steps
 from lance_core.encodings.v2_0.spans import Spans
-from lance_core.file.v2_0.fetch import first_ranges, run
+from lance_core.file.file_bytes import run_steps
+from lance_core.file.v2_0.fetch import first_ranges, on_file
 from lance_core.io.byte_range import ByteRange
 
 FILE = np.random.default_rng(1).integers(0, 256, 1_000_000).astype(np.uint8)
@@ -49,15 +50,15 @@ def test_fetched_runs_are_joined_however_they_are_read(
     inside = [index for index, stop in enumerate(stops) if stop <= len(FILE)] or [0]
     spans = Spans.of(np.array(starts)[inside], np.array(stops)[inside])
     read = _Reads()
-    [found] = run(_wants([spans]), read, is_mapped=is_mapped)
+    [found] = run_steps(on_file(_wants([spans]), is_mapped=is_mapped), read)
     assert found == FILE[spans.positions()].tobytes()
 
 
 def test_mapped_file_is_read_once_and_a_remote_file_without_wide_gaps() -> None:
     spans = Spans.of(np.array([0, 100, 500_000]), np.array([10, 110, 500_010]))
     mapped, remote = _Reads(), _Reads()
-    run(_wants([spans]), mapped, is_mapped=True)
-    run(_wants([spans]), remote, is_mapped=False)
+    run_steps(on_file(_wants([spans]), is_mapped=True), mapped)
+    run_steps(on_file(_wants([spans]), is_mapped=False), remote)
     assert mapped.rounds == [[ByteRange(0, 500_010)]]
     assert remote.rounds == [[ByteRange(0, 110), ByteRange(500_000, 500_010)]]
 
@@ -69,7 +70,10 @@ def test_single_fetched_run_is_not_copied() -> None:
         [found] = yield [Spans.single(100, 200)]
         return found
 
-    found = run(step(), lambda ranges: [buffer.slice(part.start, part.num_bytes) for part in ranges], is_mapped=True)
+    found = run_steps(
+        on_file(step(), is_mapped=True),
+        lambda ranges: [buffer.slice(part.start, part.num_bytes) for part in ranges],
+    )
     assert found.address == buffer.address + 100
 
 
@@ -86,4 +90,4 @@ def test_fetch_raises_errors_of_the_store_unchanged() -> None:
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
-        run(_wants([Spans.single(0, 1)]), broken, is_mapped=False)
+        run_steps(on_file(_wants([Spans.single(0, 1)]), is_mapped=False), broken)

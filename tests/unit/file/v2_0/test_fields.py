@@ -11,6 +11,7 @@ import pytest
 from lance_core.encodings.v2_0.struct import encode_header
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
+from lance_core.file.file_bytes import run_steps
 from lance_core.file.v2_0.assignment import assigned_columns
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.io.byte_range import ByteRange
@@ -98,7 +99,7 @@ def test_strings_of_pylance_0_12_take_two_columns() -> None:
                 binaries[start:stop],
             ]
     _, source, _ = v2_0_sources(file, file.schema.fields)
-    [taken] = source.take(np.array([0, 0, 2, 3]), file.read)
+    [taken] = run_steps(source.take_steps(np.array([0, 0, 2, 3])), file.read)
     assert taken.to_pylist() == ["ab", "ab", None, "de"]
 
 
