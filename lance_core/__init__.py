@@ -19,6 +19,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from lance_core.absent import missing_name
+
 if TYPE_CHECKING:
     from lance_core import arrow as arrow
     from lance_core import blob as blob
@@ -234,7 +236,7 @@ def __getattr__(name: str) -> object:
     elif name in __all__:
         value = getattr(import_module(_HOMES.get(name, _ERRORS)), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing_name(__name__, name)
     globals()[name] = value
     return value
 

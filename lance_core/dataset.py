@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from lance_core.absent import missing_name
+
 if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.fragment import LanceFragment
@@ -99,7 +101,7 @@ _NAMES_ELSEWHERE: Final = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE_KEY"}
 def __getattr__(name: str) -> object:
     """Import a public name on first use."""
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing_name(__name__, name)
     value: object = getattr(import_module(_HOMES[name]), _NAMES_ELSEWHERE.get(name, name))
     globals()[name] = value
     return value

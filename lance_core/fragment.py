@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from lance_core.absent import missing_name
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.write_dataset import write_fragments
 from lance_core.file.session import Session
@@ -18,3 +21,8 @@ __all__ = [
     "Session",
     "write_fragments",
 ]
+
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
+
+    def __getattr__(name: str) -> object:
+        raise missing_name(__name__, name)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
+from lance_core.absent import PylanceClass
 from lance_core.api.fragment import LanceFragment
 from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, checked_buffer_size
 from lance_core.cleanup.drop import drop_dataset
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
 __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
-class LanceDataset(Handle, ArrowDataset):
+class LanceDataset(Handle, ArrowDataset, PylanceClass):
     """A handle to one version of a dataset. A handle can be used by several threads at once.
 
     It is a ``pyarrow.dataset.Dataset`` and an Arrow stream, so libraries such as DuckDB, Polars, and pandas can read

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pyarrow.dataset import Fragment as ArrowFragment
 
+from lance_core.absent import PylanceClass
 from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.public.arguments import refuse_unsupported
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceFragment"]
 
 
-class LanceFragment(ArrowFragment):  # type: ignore[misc]  # pyarrow has no types
+class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
     """A handle to one fragment of a version of a dataset. It is a ``pyarrow.dataset.Fragment``.
 
     Args:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from lance_core.absent import PylanceClass
 from lance_core.cleanup.automatic import ENABLING_KEYS, enabling_entries
 from lance_core.commit.commit import commit_change
 from lance_core.compaction.commit_rewrites import commit_all_rewrites
@@ -71,7 +72,7 @@ class Compaction:
         return commit_all_rewrites(dataset, rewrites, transaction_properties).metrics
 
 
-class DatasetOptimizer:
+class DatasetOptimizer(PylanceClass):
     """Compaction and automatic cleanup of a dataset; available as ``dataset.optimize``.
 
     Args:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lance_core.absent import PylanceClass
 from lance_core.buffers.byte_cache import ByteCache
 from lance_core.file.file_arguments import size_in_bytes
 from lance_core.file.page_cache import PageCache
@@ -49,7 +50,7 @@ class _Itself:
         return id(self._store)
 
 
-class Session:
+class Session(PylanceClass):
     """Cache for open data files and their page information. Safe for concurrent use by several threads.
 
     Every dataset handle has a session, which its versions and the handles derived from it share. Pass a session to

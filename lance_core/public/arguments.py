@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lance_core.absent import reason_of_argument
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.schema.convert import check_names, schema_from_arrow
 from lance_core.schema.field import Schema
@@ -28,11 +29,13 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
         arguments: the values of the unsupported arguments, keyed by name; None and False count as not given.
 
     Raises:
-        NotSupportedError: an argument is given; the message contains the name of the first such argument.
+        NotSupportedError: an argument is given; the message names the first such argument and the reason.
     """
     for name, value in arguments.items():
         if value is not None and value is not False:
-            raise NotSupportedError(f"{function}: argument {name!r} is not supported", argument=name)
+            problem = f"{function}: argument {name!r} is not supported"
+            reason = reason_of_argument(function, name)
+            raise NotSupportedError(problem if reason is None else f"{problem}: {reason}", argument=name)
 
 
 def whole_number(name: str, value: Any) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lance_core.absent import PylanceClass
 from lance_core.io.object_keys import is_plain_path
 from lance_core.public.json_document import JsonObject, listed, malformed, nullable, text, whole
 
@@ -20,7 +21,7 @@ _COLUMNS: Final = listed(whole(-1, 2**31))
 
 
 @dataclass
-class DataFile:
+class DataFile(PylanceClass):
     """A data file of a fragment.
 
     Attributes:

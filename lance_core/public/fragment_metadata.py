@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
+from lance_core.absent import PylanceClass
 from lance_core.errors import InvalidInputError
 from lance_core.public.data_file_metadata import DataFile, read_data_file
 from lance_core.public.json_document import (
@@ -113,7 +114,7 @@ class DeletionFile:
 
 
 @dataclass
-class FragmentMetadata:
+class FragmentMetadata(PylanceClass):
     """The metadata of a fragment.
 
     Attributes:

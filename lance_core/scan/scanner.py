@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 import pyarrow as pa
 from pyarrow.dataset import Scanner
 
+from lance_core.absent import PylanceClass
 from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.read_config import ReadConfig
@@ -87,7 +88,7 @@ class ScanSource:
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
 
-class LanceScanner(Scanner):  # type: ignore[misc]  # pyarrow has no types
+class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
     """A scan. Each call of a ``to_*`` method reads the data again.
 
     It is a ``pyarrow.dataset.Scanner`` and an Arrow stream. The methods that it inherits are all overridden, because

@@ -1,10 +1,8 @@
 """The public surface: which names there are, and that their signatures are the reference's."""
 
 import inspect
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import lance
 import lance.fragment
@@ -182,52 +180,6 @@ DATASET_EXTRAS = {
     "storage_options",
     "view",
 }
-DATASET_ABSENT = {
-    # Indices are built, trained and read by a query engine.
-    "centroids",
-    "commit_existing_index_segments",
-    "create_index",
-    "create_index_uncommitted",
-    "create_scalar_index",
-    "get_ivf_model",
-    "index_statistics",
-    "merge_existing_index_segments",
-    "merge_index_metadata",
-    "prewarm_index",
-    "remap_row_addrs",
-    # Queries over columns: SQL, samples, frames of other libraries.
-    "from_pydantic_model",
-    "sample",
-    "sql",
-    "to_pandas",
-    # Verbs that compute values; their operations can be committed.
-    "alter_columns",
-    "drop_columns",
-    "insert",
-    "merge",
-    "merge_insert",
-    "update",
-    # The write-ahead log's own machinery, file sessions and figures of the reference's runtime.
-    "initialize_mem_wal",
-    "io_stats_incremental",
-    "io_stats_snapshot",
-    "mem_wal_index_details",
-    "mem_wal_writer",
-    "new_file_session",
-    "stats",
-    "storage_options_accessor",
-}
-"""Members of the reference's dataset that are left out on purpose."""
-FRAGMENT_ABSENT = {
-    "create",
-    "create_from_file",
-    "delete_rows",
-    "merge",
-    "merge_columns",
-    "open_session",
-    "to_pandas",
-    "update_columns",
-}
 OPERATION_EXTRAS = {"Other", "ReserveFragments", "UpdateBases", "UpdateMemWalState"}
 """Operations that the reference's Python interface cannot show."""
 FRAGMENT_MEMBERS = {
@@ -342,30 +294,6 @@ def test_datasets_and_fragments_have_exactly_the_listed_members_of_pylance(
     assert {name for name in dir(ours) if not name.startswith("_")} == members
     missing = {name for name in members if not hasattr(theirs, name)}
     assert missing <= DATASET_EXTRAS | FRAGMENT_EXTRAS
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "absent"),
-    [
-        (lance_core.LanceDataset, lance.LanceDataset, DATASET_ABSENT),
-        (lance_core.LanceFragment, lance.LanceFragment, FRAGMENT_ABSENT),
-        (Tags, sys.modules["lance.dataset"].Tags, set()),
-        (Branches, sys.modules["lance.dataset"].Branches, set()),
-        (lance_core.LanceOperation, lance.LanceOperation, set()),
-        (lance_core.FragmentMetadata, lance.FragmentMetadata, {"data_files"}),
-    ],
-)
-def test_every_member_of_pylance_is_present_or_listed_as_absent(ours: type, theirs: type, absent: set[str]) -> None:
-    public = {name for name in dir(theirs) if not name.startswith("_")}
-    assert public - set(dir(ours)) == absent
-
-
-def test_the_migration_guide_lists_every_absent_member() -> None:
-    guide = Path(__file__).parents[2] / "docs/guides/from-pylance.md"
-    rows = [line for line in guide.read_text().splitlines() if line.startswith("| `Lance")]
-    for name, absent in (("LanceDataset", DATASET_ABSENT), ("LanceFragment", FRAGMENT_ABSENT)):
-        cells = " ".join(row.split("|")[2] for row in rows if f"`{name}`" in row.split("|")[1])
-        assert set(re.findall(r"`([a-z_]+)`", cells)) == absent
 
 
 def test_operation_classes_beyond_those_of_pylance_are_the_listed_ones() -> None:

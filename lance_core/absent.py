@@ -1,0 +1,260 @@
+"""The names and arguments of pylance that ``lance_core`` does not have: why, and what to use instead.
+
+Error messages and the comparison in ``docs/reference/pylance-surface.md`` both use this table. Keys are written as
+follows:
+
+- ``name``: a class, function, or constant, in whichever module pylance has it
+- ``Class.member``: a member of a class
+- ``lance.module``: a module of which nothing exists, or all other absent names of a module
+- ``function(argument)``: an argument, with the name of the function as in the error message or as ``Class.method``
+- ``(argument)``: an argument of any function
+
+After a change, regenerate the comparison with ``uv run python .ci/pylance_surface.py``. It fails if something is absent
+without a reason, or if a reason is left for something that exists.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from typing import TYPE_CHECKING, Final, NoReturn
+
+__all__ = ["ABSENT", "PylanceClass", "missing_name", "reason_of_argument"]
+
+_ARROW: Final = "convert the result with pyarrow instead: `to_table()` returns a `pyarrow.Table`"
+_BUILDS_INDICES: Final = "indices are kept and maintained, but not built; use pylance, which can open the same table"
+_DEPRECATED: Final = "deprecated in pylance"
+_FULL_TEXT: Final = "full-text search is not supported; use pylance, which can open the same table"
+_MEM_WAL: Final = "the write-ahead log in memory is not supported; use pylance, which can open the same table"
+_METRICS: Final = "metrics of the reference's runtime do not exist here; use the profilers of Python"
+_NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
+_NOT_YET: Final = "it may be supported later"
+_NO_CLASS: Final = "the method that returns it in pylance is not supported yet, or returns a dictionary or a value"
+_PROGRESS: Final = "writers do not report progress"
+_READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
+_ROW_IDS: Final = "fragments contain row ids in their JSON form only"
+_TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
+_UDF: Final = "columns are not computed by functions yet; compute the column with pyarrow, and write the table"
+_UPDATES: Final = "not supported yet; `LanceDataset.replace_rows` replaces the rows that match a predicate"
+_WIRING: Final = "part of the reference's internals"
+
+ABSENT: Final = {
+    # Modules.
+    "lance.bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
+    "lance.debug": "use the commands `lance-core inspect` and `lance-core describe`",
+    "lance.dependencies": _WIRING,
+    "lance.download": "language models are needed only for full-text search, which is not supported",
+    "lance.hf": "datasets of Hugging Face are not converted; pass their Arrow table to `write_dataset`",
+    "lance.indices": _BUILDS_INDICES,
+    "lance.log": "`lance_core` raises errors and does not log; configure `logging` as usual",
+    "lance.mem_wal": _MEM_WAL,
+    "lance.namespace": _NAMESPACES,
+    "lance.otel": _METRICS,
+    "lance.progress": _PROGRESS,
+    "lance.pydantic": "models are not converted; pass a schema and a list of dictionaries to `write_dataset`",
+    "lance.query": _FULL_TEXT,
+    "lance.sampler": "samplers are not supported yet; pass row positions to `LanceDataset.take`",
+    "lance.schema": "use `LanceDataset.lance_schema`, which returns a `lance_core.Schema`",
+    "lance.torch": _TORCH,
+    "lance.tracing": _METRICS,
+    "lance.udf": _UDF,
+    "lance.util": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
+    "lance.vector": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
+    # Classes, functions, and constants.
+    "AlterColumn": "not supported yet; commit a `LanceOperation.Project` to rename columns",
+    "BatchUDF": _UDF,
+    "BatchUDFCheckpoint": _UDF,
+    "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
+    "BlobIterator": "a `BlobFile` is iterated over directly",
+    "ColumnOrdering": "scans are not sorted yet; sort the table with pyarrow",
+    "CompactedSsTable": _MEM_WAL,
+    "DataStatistics": _NO_CLASS,
+    "DatasetStats": _NO_CLASS,
+    "DeleteResult": "`LanceDataset.delete` returns a dictionary",
+    "DocumentGranularity": _FULL_TEXT,
+    "ExecuteResult": _UPDATES,
+    "ExecutionPlan": _MEM_WAL,
+    "FFILanceTableProvider": "register `LanceDataset.to_table()` or the batches of a scan with DataFusion",
+    "FieldStatistics": _NO_CLASS,
+    "FragmentSession": _NO_CLASS,
+    "FragmentWriteProgress": _PROGRESS,
+    "FtsToken": _FULL_TEXT,
+    "FullTextQuery": _FULL_TEXT,
+    "IOStats": _NO_CLASS,
+    "IndexConfig": _BUILDS_INDICES,
+    "IndexInformation": "`LanceDataset.describe_indices` describes indices",
+    "IndexProgress": _BUILDS_INDICES,
+    "IndexSegment": _BUILDS_INDICES,
+    "LOGGER": _WIRING,
+    "LanceBlobFile": "use `BlobFile`",
+    "LanceSchema": "use `LanceDataset.lance_schema`, which returns a `lance_core.Schema`",
+    "LanceStats": _NO_CLASS,
+    "LsmPointLookupPlanner": _MEM_WAL,
+    "LsmScanner": _MEM_WAL,
+    "LsmVectorSearchPlanner": _MEM_WAL,
+    "MergeInsertBuilder": _UPDATES,
+    "MinHashQuery": _FULL_TEXT,
+    "NoopFragmentWriteProgress": _PROGRESS,
+    "PySearchFilter": _WIRING,
+    "QueryVectorLike": "vectors are not searched yet; compute distances with numpy",
+    "RowDatasetVersionMeta": _ROW_IDS,
+    "RowIdMeta": _ROW_IDS,
+    "RowIdSequence": _ROW_IDS,
+    "ScanStatistics": _NO_CLASS,
+    "ScannerBuilder": "use the arguments of `LanceDataset.scanner`",
+    "ShardSnapshot": _MEM_WAL,
+    "ShardWriter": _MEM_WAL,
+    "ShardingField": _MEM_WAL,
+    "ShardingSpec": _MEM_WAL,
+    "SqlQuery": "queries in SQL are not supported yet; scans accept predicates in SQL as `filter`",
+    "SqlQueryBuilder": "queries in SQL are not supported yet; scans accept predicates in SQL as `filter`",
+    "SupportedDistributedIndices": _BUILDS_INDICES,
+    "UpdateResult": _UPDATES,
+    "VectorIndexReader": _READS_INDICES,
+    "VectorSearchQuery": "vectors are not searched yet; compute distances with numpy",
+    "VersionRef": "`LanceDataset.version_refs` returns dictionaries",
+    "batch_udf": _UDF,
+    "bytes_read_counter": _METRICS,
+    "evaluate_sharding_spec": _MEM_WAL,
+    "iops_counter": _METRICS,
+    "json_to_schema": "use `pyarrow.Schema.serialize` and `pyarrow.ipc.read_schema`",
+    "normalize_transform": _UDF,
+    "sanitize_ts": _WIRING,
+    "schema_to_json": "use `pyarrow.Schema.serialize` and `pyarrow.ipc.read_schema`",
+    "serialize_row_addrs": _WIRING,
+    "set_logger": "`lance_core` raises errors and does not log; configure `logging` as usual",
+    "simd_info": "kernels are compiled by numba for the machine on which they run",
+    "td_to_micros": _WIRING,
+    "tokenize": _FULL_TEXT,
+    "ts_types": _WIRING,
+    # Members of LanceDataset.
+    "LanceDataset.alter_columns": "not supported yet; commit a `LanceOperation.Project` to rename columns",
+    "LanceDataset.centroids": _READS_INDICES,
+    "LanceDataset.commit_existing_index_segments": _BUILDS_INDICES,
+    "LanceDataset.create_index": _BUILDS_INDICES,
+    "LanceDataset.create_index_uncommitted": _BUILDS_INDICES,
+    "LanceDataset.create_scalar_index": _BUILDS_INDICES,
+    "LanceDataset.drop_columns": "not supported yet; commit a `LanceOperation.Project` without the columns",
+    "LanceDataset.from_pydantic_model": "models are not converted; pass a schema and a list of dictionaries to "
+    "`write_dataset`",
+    "LanceDataset.get_ivf_model": _READS_INDICES,
+    "LanceDataset.index_statistics": f"{_DEPRECATED}; `describe_indices` describes indices",
+    "LanceDataset.initialize_mem_wal": _MEM_WAL,
+    "LanceDataset.insert": "use `write_dataset` with `mode='append'`",
+    "LanceDataset.io_stats_incremental": _METRICS,
+    "LanceDataset.io_stats_snapshot": _METRICS,
+    "LanceDataset.mem_wal_index_details": _MEM_WAL,
+    "LanceDataset.mem_wal_writer": _MEM_WAL,
+    "LanceDataset.merge": "not supported yet; join the tables with pyarrow, and write the result",
+    "LanceDataset.merge_existing_index_segments": _BUILDS_INDICES,
+    "LanceDataset.merge_index_metadata": _BUILDS_INDICES,
+    "LanceDataset.merge_insert": _UPDATES,
+    "LanceDataset.new_file_session": "use `LanceFileSession` with the location and the storage options of the dataset",
+    "LanceDataset.prewarm_index": _READS_INDICES,
+    "LanceDataset.remap_row_addrs": _READS_INDICES,
+    "LanceDataset.sample": "pass random row positions to `take` instead",
+    "LanceDataset.sql": "queries in SQL are not supported yet; scans accept predicates in SQL as `filter`",
+    "LanceDataset.stats": "not supported yet; `get_fragments` and `describe_indices` return what is recorded",
+    "LanceDataset.storage_options_accessor": "use `latest_storage_options`",
+    "LanceDataset.to_pandas": _ARROW,
+    "LanceDataset.update": _UPDATES,
+    # Members of other classes.
+    "DataFile.create": "`LanceFileReader.metadata` returns what a `DataFile` records of a file",
+    "DataFile.field_ids": f"{_DEPRECATED}; use `fields`",
+    "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
+    "FragmentMetadata.data_files": f"{_DEPRECATED}; use `files`",
+    "LanceFragment.create": "use `write_fragments`, which returns the metadata of the fragments",
+    "LanceFragment.create_from_file": "construct a `FragmentMetadata` with a `DataFile`",
+    "LanceFragment.delete_rows": "use `delete` with a predicate",
+    "LanceFragment.merge": "not supported yet; commit a `LanceOperation.Merge`",
+    "LanceFragment.merge_columns": "not supported yet; commit a `LanceOperation.Merge`",
+    "LanceFragment.open_session": "use `take`; the session of the dataset keeps files open between calls",
+    "LanceFragment.to_pandas": _ARROW,
+    "LanceFragment.update_columns": "not supported yet; commit a `LanceOperation.Update`",
+    "LanceScanner.analyze_plan": "scans have no plan that can be shown",
+    "LanceScanner.explain_plan": "scans have no plan that can be shown",
+    "LanceScanner.to_pandas": _ARROW,
+    "Session.index_cache_size_bytes": "indices are not searched, so there is no cache for them",
+    # Arguments.
+    "(batch_size_bytes)": "use `batch_size`",
+    "(block_size)": "request sizes cannot be set",
+    "(default_scan_options)": "pass the options to each scan",
+    "(filter)": "filter the result",
+    "(fragment)": "a fragment is constructed from its id",
+    "(full_text_query)": _FULL_TEXT,
+    "(include_deleted_rows)": "deleted rows are not returned yet",
+    "(index_cache_backend)": "caches are in memory only",
+    "(index_cache_size)": _DEPRECATED,
+    "(index_cache_size_bytes)": "indices are not searched, so there is no cache for them",
+    "(index_segments)": _READS_INDICES,
+    "(kwargs)": _NOT_YET,
+    "(metadata_cache_backend)": "caches are in memory only",
+    "(metadata_cache_size)": _DEPRECATED,
+    "(metadata_cache_size_bytes)": "pass a `Session`, or open the dataset with `dataset`",
+    "(namespace_client)": _NAMESPACES,
+    "(namespace_client_managed_versioning)": _NAMESPACES,
+    "(nearest)": "vectors are not searched yet; compute distances with numpy",
+    "(order_by)": "sort the table with pyarrow",
+    "(progress)": _PROGRESS,
+    "(read_params)": _NOT_YET,
+    "(row_addr_allowlist)": "use a predicate on `_rowaddr`",
+    "(row_addr_blocklist)": "use a predicate on `_rowaddr`",
+    "(scan_stats_callback)": "scans do not collect statistics yet",
+    "(serialized_manifest)": "a handle reads its manifest",
+    "(session)": "the dataset that is returned has a session of its own",
+    "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
+    "(strict_batch_size)": "batches may end at the end of a fragment",
+    "(table_id)": _NAMESPACES,
+    "BlobFile.readinto(b)": "named `buffer`",
+    "CommitConflictError(retryable)": "use `RetryableCommitConflictError`, a subclass",
+    "DeletionFile.path(base_uri)": "the path is relative to the base path",
+    "LanceDataset(base_store_params)": "open the dataset with `dataset`",
+}
+"""Key -> the reason, and what to use instead."""
+
+
+def reason_of_argument(function: str, argument: str) -> str | None:
+    """Return the reason why an argument is not supported; None if none is recorded."""
+    return ABSENT.get(f"{function}({argument})", ABSENT.get(f"({argument})"))
+
+
+def missing_name(module: str, name: str) -> AttributeError:
+    """Return the error for a name that a public module does not have; it contains the reason if pylance has the name.
+
+    Args:
+        module: dotted name of the module.
+        name: the missing name.
+    """
+    problem = f"module {module!r} has no attribute {name!r}"
+    reason = ABSENT.get(name, ABSENT.get(f"lance.{name}"))
+    return AttributeError(problem if reason is None else f"{problem}: {reason}")
+
+
+class _PylanceClassMeta(ABCMeta):  # so that users can combine the classes with abstract ones
+    """Looks up static methods and class methods, which are used without an object."""
+
+    if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            reason = _reason_of_member(cls, name)
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{reason}")
+
+
+class PylanceClass(metaclass=_PylanceClassMeta):
+    """Base of classes that lack members of pylance's class: the error for such a member contains the reason."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            reason = _reason_of_member(type(self), name)
+            if not reason:
+                # Raises the original error: either no such attribute exists, or a property raised an AttributeError.
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{reason}")
+
+
+def _reason_of_member(kind: type, name: str) -> str:
+    """Return the reason, preceded by a colon; an empty string if none is recorded."""
+    keys = (f"{each.__name__}.{name}" for each in kind.__mro__)
+    return next((f": {ABSENT[key]}" for key in keys if key in ABSENT), "")

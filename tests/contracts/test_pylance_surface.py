@@ -1,0 +1,138 @@
+"""The comparison with pylance's public surface is up to date, and errors say what to use instead of absent names."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.absent import ABSENT
+from lance_core.compaction.optimizer import DatasetOptimizer
+
+ROOT = Path(__file__).resolve().parents[2]
+CLASSES = {
+    "DataFile": lance_core.DataFile,
+    "DatasetOptimizer": DatasetOptimizer,
+    "FragmentMetadata": lance_core.FragmentMetadata,
+    "LanceDataset": lance_core.LanceDataset,
+    "LanceFragment": lance_core.LanceFragment,
+    "LanceScanner": lance_core.LanceScanner,
+    "Session": lance_core.Session,
+}
+MEMBERS = [tuple(key.split(".")) for key in ABSENT if "." in key and "(" not in key and not key.startswith("lance.")]
+NAMES = [key for key in ABSENT if "." not in key and "(" not in key]
+MODULES = [key.removeprefix("lance.") for key in ABSENT if key.startswith("lance.")]
+MODULES = [name for name in MODULES if find_spec(f"lance_core.{name}") is None]
+"""Absent modules of pylance whose names no package of ours has."""
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> lance_core.LanceDataset:
+    return lance_core.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "points")
+
+
+def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None:
+    # In a process of its own, because it imports every module of pylance.
+    done = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "pylance_surface.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(("owner", "name"), MEMBERS, ids=[".".join(member) for member in MEMBERS])
+def test_absent_member_of_a_class_is_explained_on_the_class_and_its_objects(owner: str, name: str) -> None:
+    kind = CLASSES[owner]
+    for each in (kind, kind.__new__(kind)):
+        assert not hasattr(each, name)
+        with pytest.raises(AttributeError) as raised:
+            getattr(each, name)
+        shown = f"type object {owner!r}" if each is kind else f"{owner!r} object"
+        assert str(raised.value) == f"{shown} has no attribute {name!r}: {ABSENT[f'{owner}.{name}']}"
+
+
+@pytest.mark.parametrize("name", [*NAMES, *MODULES])
+def test_absent_name_of_the_package_is_explained(name: str) -> None:
+    assert not hasattr(lance_core, name)
+    with pytest.raises(AttributeError) as raised:
+        getattr(lance_core, name)
+    reason = ABSENT.get(name) or ABSENT[f"lance.{name}"]
+    assert str(raised.value) == f"module 'lance_core' has no attribute {name!r}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("blob", "BlobIterator"), ("dataset", "batch_udf"), ("fragment", "FragmentSession")]
+)
+def test_absent_name_of_a_module_is_explained(module: str, name: str) -> None:
+    ours = import_module(f"lance_core.{module}")
+    assert isinstance(ours, ModuleType)
+    with pytest.raises(AttributeError) as raised:
+        getattr(ours, name)
+    assert str(raised.value) == f"module 'lance_core.{module}' has no attribute {name!r}: {ABSENT[name]}"
+
+
+@pytest.mark.parametrize("owner", [lance_core.LanceDataset, lance_core.LanceFragment, lance_core.LanceScanner])
+def test_unknown_attribute_has_the_message_of_python(owner: type) -> None:
+    with pytest.raises(AttributeError, match=rf"^type object '{owner.__name__}' has no attribute 'teleport'$"):
+        _ = owner.teleport
+    with pytest.raises(AttributeError, match=rf"^'{owner.__name__}' object has no attribute 'teleport'$"):
+        _ = owner.__new__(owner).teleport
+
+
+def test_absent_member_is_explained_in_a_subclass(dataset: lance_core.LanceDataset) -> None:
+    class Points(lance_core.LanceDataset):
+        pass
+
+    with pytest.raises(AttributeError, match=r"^'Points' object has no attribute 'insert': use `write_dataset`"):
+        _ = Points(dataset.uri).insert
+
+
+def test_attribute_error_inside_a_property_is_not_replaced(dataset: lance_core.LanceDataset) -> None:
+    class Points(lance_core.LanceDataset):
+        @property
+        def labels(self) -> str:
+            return self.uri.labels
+
+    with pytest.raises(AttributeError, match="'str' object has no attribute 'labels'"):
+        _ = Points(dataset.uri).labels
+
+
+def test_class_that_explains_absent_members_can_be_abstract(dataset: lance_core.LanceDataset) -> None:
+    class Checked(ABC):
+        @abstractmethod
+        def check(self) -> int: ...
+
+    class Points(lance_core.LanceDataset, Checked):
+        def check(self) -> int:
+            return self.count_rows()
+
+    assert Points(dataset.uri).check() == 2
+    with pytest.raises(TypeError, match="abstract"):
+        type("Unchecked", (lance_core.LanceDataset, Checked), {})(dataset.uri)
+
+
+def test_handles_that_explain_absent_members_are_pickled_copied_and_mocked(dataset: lance_core.LanceDataset) -> None:
+    for handle in (dataset, dataset.get_fragments()[0]):
+        for twin in (pickle.loads(pickle.dumps(handle)), copy.copy(handle), copy.deepcopy(handle)):
+            assert type(twin) is type(handle)
+            assert twin.to_table() == handle.to_table()
+        double = mock.create_autospec(type(handle), instance=True)
+        double.count_rows.return_value = 7
+        assert double.count_rows() == 7
+        with pytest.raises(AttributeError):
+            _ = double.to_nothing
+
+
+def test_rejected_argument_is_explained(dataset: lance_core.LanceDataset) -> None:
+    with pytest.raises(lance_core.NotSupportedError) as raised:
+        dataset.scanner(full_text_query="hello")
+    reason = ABSENT["(full_text_query)"]
+    assert str(raised.value) == f"scanner: argument 'full_text_query' is not supported: {reason}"
