@@ -42,14 +42,17 @@ _MAX_ROWS: Final = 1024 * 1024
 """Maximum numbers of fragments and of physical rows in a group."""
 
 
-def joined_readers(readers: Iterable[FragmentReader], fields: Sequence[Field]) -> Iterator[RowReader]:
+def joined_readers(
+    readers: Iterable[FragmentReader], fields: Sequence[Field], *, num_first: int = 1
+) -> Iterator[RowReader]:
     """Join neighboring fragments that can be read together.
 
     Args:
         readers: readers of the fragments, in scan order; consumed as needed.
         fields: the fields that are read.
+        num_first: maximum number of fragments in the first group.
     """
-    num_wanted = 1
+    num_wanted = min(num_first, _MAX_FRAGMENTS)
     for key, alike in groupby(readers, lambda reader: reader.group_key(fields)):
         if key is None:
             yield from alike
@@ -78,6 +81,11 @@ class FragmentGroup(RowReader):
         self._readers = readers
         self._starts = np.array([0, *accumulate(reader.physical_rows for reader in readers)], np.int64)
         self._deleted: npt.NDArray[np.uint32] | None = None
+
+    @property
+    def physical_rows(self) -> int:
+        """Number of rows, including deleted rows."""
+        return int(self._starts[-1])
 
     @property
     def num_live_rows(self) -> int:

@@ -38,6 +38,11 @@ class RowReader(ABC):
 
     @property
     @abstractmethod
+    def physical_rows(self) -> int:
+        """Number of rows, including deleted rows."""
+
+    @property
+    @abstractmethod
     def num_live_rows(self) -> int:
         """Number of live rows."""
 

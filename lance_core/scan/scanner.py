@@ -84,8 +84,15 @@ class ScanSource:
     def first_rows(self) -> Mapping[int, int]:
         """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
         fragments = self.fragments if self.version_fragments is None else self.version_fragments
-        counts = [self.reader(fragment).num_live_rows for fragment in fragments]
+        counts = map(self._num_live_rows, fragments)
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
+
+    def live_counts(self) -> list[int]:
+        """Return the number of live rows in each of the fragments."""
+        return list(map(self._num_live_rows, self.fragments))
+
+    def _num_live_rows(self, fragment: Fragment) -> int:
+        return self.reader(fragment).num_live_rows if fragment.has_deletion_file else fragment.physical_rows
 
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types

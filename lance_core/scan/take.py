@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 from lance_core.errors import InvalidInputError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids as checked_row_ids
 from lance_core.file.row_numbers import row_positions
+from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import wants_offsets, with_row_columns
 from lance_core.scan.scan_plan import live_to_physical
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.row_id_lookup import RowIdLookup
     from lance_core.scan.scanner import ScanSource
 
@@ -82,8 +85,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     Raises:
         RowOutOfRangeError: a position is out of range.
     """
-    readers = [source.reader(fragment) for fragment in source.fragments]
-    stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
+    stops = np.cumsum(source.live_counts(), dtype=np.int64)
     num_rows = int(stops[-1]) if len(stops) else 0
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
     if outside.size:
@@ -93,7 +95,8 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     for owner in np.unique(owners).tolist():
         here = owners == owner
         start = int(stops[owner - 1]) if owner else 0
-        positions[here] = live_to_physical(readers[owner].deleted_rows(), wanted[here] - start)
+        deleted = source.reader(source.fragments[owner]).deleted_rows()
+        positions[here] = live_to_physical(deleted, wanted[here] - start)
     return RowPlaces(owners, positions)
 
 
@@ -111,16 +114,27 @@ class _Taking:
             raise InvalidInputError("invalid columns: a take requires at least one column, found none")
 
     def table(self, places: RowPlaces) -> pa.Table:
-        first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
-        order = np.argsort(places.owners, kind="stable")
+        touched, members = np.unique(places.owners, return_inverse=True)
+        readers = self._readers(touched.tolist())
+        # Rows are numbered across the fragments that contain any of them, as groups of fragments number them.
+        first_rows = [0, *accumulate(reader.physical_rows for reader in readers)]
+        rows = places.positions + np.array(first_rows, np.int64)[members]
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
         batches = []
-        for owner in np.unique(places.owners).tolist():
-            rows = places.positions[order[places.owners[order] == owner]]
-            fragment = self._source.fragments[owner]
-            reader = self._source.reader(fragment, first_rows.get(fragment.id, 0))
-            batch = reader.take_physical(self._columns.stored, rows, self._stored)
+        start = 0
+        for reader in joined_readers(readers, self._columns.stored.fields, num_first=len(readers)):
+            stop = start + reader.physical_rows
+            low, high = np.searchsorted(ascending, [start, stop])
+            batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)
             batches.append(self._projection.apply(self._columns.apply(batch, reader)))
+            start = stop
         table = pa.Table.from_batches(batches, schema=self._projection.schema)
         if np.array_equal(order, np.arange(len(order))):
             return table
         return table.take(pa.array(np.argsort(order)))
+
+    def _readers(self, owners: Sequence[int]) -> list[FragmentReader]:
+        first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
+        fragments = [self._source.fragments[owner] for owner in owners]
+        return [self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in fragments]

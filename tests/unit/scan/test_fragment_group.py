@@ -10,6 +10,8 @@ import pytest
 
 import lance_core
 from lance_core.errors import CorruptDataError
+from lance_core.file.reader import FileReader
+from lance_core.file.session import Session
 from lance_core.scan.fragment_group import FragmentGroup, joined_readers
 
 NUM_FRAGMENTS = 12
@@ -105,3 +107,36 @@ def test_damaged_file_in_a_group_is_named_after_the_rows_before_it(tmp_path: Pat
     with pytest.raises(CorruptDataError, match=damaged.name):
         found.extend(dataset.to_batches(columns=["k"]))
     assert sum(batch.num_rows for batch in found) == 2 * PER_FRAGMENT * 3
+
+
+@pytest.mark.parametrize("columns", [None, ["s", "_rowaddr", "_rowid"], ["_rowoffset", "few", "l"]], ids=str)
+def test_take_from_groups_returns_the_requested_rows_in_order(location: str, columns: list[str] | None) -> None:
+    dataset = lance_core.dataset(location)
+    wanted = np.random.default_rng(3).integers(0, dataset.count_rows(), 500).tolist()
+    taken = dataset.take(wanted, columns=columns)
+    everything = dataset.to_table(columns=columns)
+    assert taken.to_pylist() == everything.take(pa.array(wanted)).to_pylist()
+    assert taken.to_pylist() == lance.dataset(location).take(wanted, columns=columns).to_pylist()
+
+
+def test_take_opens_only_the_files_with_requested_rows(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_file = Session.open_file
+
+    def recorded(self: Session, store: Any, path: str, **arguments: Any) -> FileReader:
+        opened.append(path)
+        return open_file(self, store, path, **arguments)
+
+    monkeypatch.setattr(Session, "open_file", recorded)
+    dataset = lance_core.dataset(location)
+    assert dataset.take([0, 3_000, 3_001, 1], columns=["k"]).num_rows == 4
+    assert len(opened) == 2
+
+
+def test_take_from_a_damaged_file_in_a_group_names_the_file(tmp_path: Path) -> None:
+    lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
+    dataset = lance_core.dataset(tmp_path / "t")
+    damaged = tmp_path / "t" / "data" / dataset.get_fragments()[5].data_files()[0].path
+    damaged.write_bytes(b"\xff" * 64 + damaged.read_bytes()[64:])
+    with pytest.raises(CorruptDataError, match=damaged.name):
+        dataset.take(list(range(0, NUM_FRAGMENTS * PER_FRAGMENT, 100)))
