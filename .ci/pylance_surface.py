@@ -5,8 +5,8 @@ Run: ``uv run python .ci/pylance_surface.py`` after a change of a public name or
 
 The names come from the source of pylance's modules, and members and arguments from its objects. Arguments that
 ``lance_core`` rejects or ignores are found in the source of its functions: an argument is rejected if it is passed to
-``refuse_unsupported``, and has no effect if the function never uses it. What is absent needs a reason, which
-``lance_core/absent.py`` has.
+``refuse_unsupported``, and has no effect if the function never uses it or only passes it to ``checked_hints``. What is
+absent needs a reason, which ``lance_core/absent.py`` has.
 """
 
 from __future__ import annotations
@@ -357,6 +357,8 @@ def _unused(function: object) -> dict[str, tuple[str, str]]:
             case ast.Name(id="refuse_unsupported"):
                 named = ast.literal_eval(call.args[0])
                 unused |= {ast.unparse(each.value): ("rejected", named) for each in call.keywords}
+            case ast.Name(id="checked_hints"):
+                unused |= {ast.unparse(each.value): ("no effect", "") for each in call.keywords}
             case ast.Name(id="refuse_namespace"):
                 unused |= {ast.unparse(each): ("rejected", function.__qualname__) for each in call.args}
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if isinstance(home, type):

@@ -15,6 +15,7 @@ from lance_core.absent import missing_name
 if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.fragment import LanceFragment
+    from lance_core.api.scanner_builder import ScannerBuilder
     from lance_core.api.write_dataset import write_dataset
     from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
     from lance_core.cleanup.automatic import AutoCleanupConfig
@@ -57,6 +58,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "ScannerBuilder",
     "Session",
     "Tag",
     "Tags",
@@ -88,6 +90,7 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
     "LanceScanner": "lance_core.scan.scanner",
+    "ScannerBuilder": "lance_core.api.scanner_builder",
     "Session": "lance_core.file.session",
     "Tag": "lance_core.refs.tags",
     "Tags": "lance_core.refs.tags",

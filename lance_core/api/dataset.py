@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from lance_core.absent import PylanceClass
 from lance_core.api.fragment import LanceFragment
+from lance_core.api.scanner_builder import build_scanner
 from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, checked_buffer_size
 from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
@@ -24,7 +25,7 @@ from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY
 from lance_core.delete.delete import delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.places.location import open_log, uri_text
-from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
+from lance_core.public.arguments import checked_hints, checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
 from lance_core.public.dataset_base_path import new_bases as new_base_messages
 from lance_core.public.index_records import describe_indices, indices_named, list_segments
@@ -103,6 +104,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         commit_lock: a lock that each commit holds while it creates its version. It is not pickled with the
             handle.
         session: caches information about open files; if None, the handle has its own session.
+        default_scan_options: options of all scans through this handle; see :func:`dataset`.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -120,15 +122,18 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         storage_options: dict[str, str] | None = None,
         commit_lock: CommitLock | None = None,
         session: Session | None = None,
+        default_scan_options: dict[str, Any] | None = None,
     ) -> None:
         """Read one manifest."""
         super().__init__(TableView.open(uri, version, storage_options, commit_lock, session))
+        self._default_scan_options = default_scan_options
 
     @classmethod
-    def of(cls, view: TableView) -> Self:
+    def of(cls, view: TableView, default_scan_options: dict[str, Any] | None = None) -> Self:
         """Return a handle to a version whose manifest has already been read."""
         dataset = cls.__new__(cls)
         Handle.__init__(dataset, view)
+        dataset._default_scan_options = default_scan_options
         return dataset
 
     @classmethod
@@ -148,7 +153,15 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location, version number, storage options, and an empty session; unpickling reads the manifest."""
-        return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line, self._view.session)
+        view = self._view
+        return _reopen, (
+            view.uri,
+            view.version,
+            view.storage_options,
+            view.known_line,
+            view.session,
+            self._default_scan_options,
+        )
 
     # ── The version of the handle ──────────────────────────────────────────────────────────────────────────────────
 
@@ -212,7 +225,9 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the dataset as an Arrow schema."""
+        """The schema of the dataset as an Arrow schema; with default scan options, the schema of a scan."""
+        if self._default_scan_options is not None:
+            return self.scanner().projected_schema
         return shown_schema(self._view.schema)
 
     @property
@@ -300,7 +315,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             RefNotFoundError: the tag or branch does not exist.
             InvalidTypeError: ``version`` is neither a number, a string, nor such a tuple.
         """
-        return self.of(self._view.at(version))
+        return self.of(self._view.at(version), self._default_scan_options)
 
     def checkout_latest(self) -> None:
         """Move this handle to the latest version.
@@ -454,15 +469,24 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             limit: maximum number of rows to return; if None, all rows are returned.
             offset: number of rows to skip; None means 0.
             batch_size: maximum number of rows in a batch; None means 8192.
+            batch_size_bytes: maximum size of a batch in bytes, in addition to ``batch_size``; exceeded only by a batch
+                of one row.
+            strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows. Otherwise, a batch
+                contains only rows that are stored together.
             fragments: the fragments to scan, in this order; if None, all fragments.
             with_row_id: whether to append the column ``_rowid``.
             with_row_address: whether to append ``_rowaddr`` as the last column.
+            include_deleted_rows: whether to return deleted rows too, with null as ``_rowid`` and ``_rowaddr``. Limit,
+                offset, and filter apply to them as to other rows. Possible only if ``_rowid`` is returned.
+            io_buffer_size: maximum number of encoded bytes to read ahead of the consumer; None means 32 MiB.
             use_stats: whether to skip rows that, according to the statistics of files in format 0.1, cannot match the
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
 
-        The arguments for read-ahead, buffers, and indices have no effect. All other arguments are rejected.
+        Rows are always returned in order. How the other columns of matching rows are read depends on their number. So
+        ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are checked, but
+        have no effect. Neither have the arguments for indices. All other arguments are rejected.
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
@@ -471,28 +495,35 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         refuse_unsupported(
             "scanner",
             nearest=nearest,
-            batch_size_bytes=batch_size_bytes,
             index_segments=index_segments,
             full_text_query=full_text_query,
-            include_deleted_rows=include_deleted_rows,
             scan_stats_callback=scan_stats_callback,
-            strict_batch_size=strict_batch_size,
             order_by=order_by,
             row_addr_allowlist=row_addr_allowlist,
             row_addr_blocklist=row_addr_blocklist,
         )
-        source = self._view.source(None if fragments is None else [fragment.fragment_id for fragment in fragments])
-        return LanceScanner(
-            source,
+        checked_hints(
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            late_materialization=late_materialization,
+        )
+        return build_scanner(
+            self,
+            self._default_scan_options,
             columns=columns,
             filter=filter,
             limit=limit,
             offset=offset,
             batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+            io_buffer_size=io_buffer_size,
+            with_fragments=fragments,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
-            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows,
             use_stats=use_stats,
+            blob_handling=blob_handling,
         )
 
     def to_table(
@@ -531,13 +562,22 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             nearest=nearest,
             batch_size=batch_size,
             batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             use_stats=use_stats,
+            fast_search=fast_search,
             full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
             blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
             include_deleted_rows=include_deleted_rows,
             order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
         ).to_table()
 
     def to_batches(
@@ -576,13 +616,21 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             nearest=nearest,
             batch_size=batch_size,
             batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             use_stats=use_stats,
             full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
             blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
             strict_batch_size=strict_batch_size,
             order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
             **kwargs,
         ).to_batches()
 
@@ -1283,7 +1331,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             RefNotFoundError: the tag or branch does not exist.
             StorageError: a storage operation failed.
         """
-        return self.of(create_branch(self._view, branch, reference, storage_options))
+        return self.of(create_branch(self._view, branch, reference, storage_options), self._default_scan_options)
 
     def shallow_clone(
         self,
@@ -1405,10 +1453,15 @@ def _decoded(metadata: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _reopen(
-    uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable, session: Session
+    uri: str,
+    version: int,
+    storage_options: dict[str, str] | None,
+    line: Hashable,
+    session: Session,
+    default_scan_options: dict[str, Any] | None,
 ) -> LanceDataset:
     view = TableView.open(uri, version, storage_options, None, session)
-    return LanceDataset.of(view if line is None else view.of_line(line))
+    return LanceDataset.of(view if line is None else view.of_line(line), default_scan_options)
 
 
 def _warn_deprecated(name: str, instead: str) -> None:

@@ -9,7 +9,7 @@ from pyarrow.dataset import Fragment as ArrowFragment
 from lance_core.absent import PylanceClass
 from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.arguments import checked_hints, refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.repair.validation import validate_fragment
 from lance_core.scan.output_schema import shown_schema
@@ -144,14 +144,12 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         batch_size_bytes: int | None = None,
         strict_batch_size: bool | None = None,
     ) -> LanceScanner:
-        """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`."""
-        refuse_unsupported(
-            "scanner",
-            order_by=order_by,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
+        """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`.
+
+        The default scan options of the dataset are not used.
+        """
+        refuse_unsupported("scanner", order_by=order_by)
+        checked_hints(batch_readahead=batch_readahead, late_materialization=late_materialization)
         return LanceScanner(
             self._view.source_of(self._record),
             columns=columns,
@@ -159,8 +157,12 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             limit=limit,
             offset=offset,
             batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+            io_buffer_size=io_buffer_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            include_deleted_rows=include_deleted_rows,
             blob_handling=blob_handling,
         )
 
@@ -193,8 +195,11 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             offset=offset,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            batch_readahead=batch_readahead,
             blob_handling=blob_handling,
             order_by=order_by,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
             include_deleted_rows=include_deleted_rows,
             batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,
@@ -227,6 +232,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             with_row_address=with_row_address,
             blob_handling=blob_handling,
             order_by=order_by,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
             include_deleted_rows=include_deleted_rows,
             batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,

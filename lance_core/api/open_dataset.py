@@ -49,6 +49,10 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
             exist.
         storage_options: credentials and settings of the store; entries named ``base_{id}.{name}`` apply only to the
             store of the base path with that id.
+        default_scan_options: options for all scans through the handle, such as ``{"batch_size": 1024}`` or
+            ``{"with_row_id": True}``, in which case the schema of the handle contains ``_rowid`` too. They are the
+            names and arguments of methods of :class:`ScannerBuilder`. An argument of a scan replaces the option.
+            Counts, takes, and scans of single fragments do not use the options.
         metadata_cache_size_bytes: maximum size of the handle's own session in bytes; if None, 64 MiB.
         session: a session to share with other handles; if None, the handle has its own.
         base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.
@@ -64,7 +68,6 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "dataset",
-        default_scan_options=default_scan_options,
         read_params=read_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -75,8 +78,17 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     elif not isinstance(session, Session):
         raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
     options = with_base_params(storage_options, base_store_params)
-    opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock, session=session)
-    return opened if version is not None or asof is None else opened.of(opened.view.as_of(asof))
+    opened = LanceDataset(
+        uri,
+        version,
+        storage_options=options,
+        commit_lock=commit_lock,
+        session=session,
+        default_scan_options=default_scan_options,
+    )
+    if version is not None or asof is None:
+        return opened
+    return opened.of(opened.view.as_of(asof), default_scan_options)
 
 
 def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] | None = None) -> None:

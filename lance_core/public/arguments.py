@@ -16,7 +16,15 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedE
 from lance_core.schema.convert import check_names, schema_from_arrow
 from lance_core.schema.field import Schema
 
-__all__ = ["checked_number", "checked_text", "order_sign", "refuse_unsupported", "schema_with_ids", "whole_number"]
+__all__ = [
+    "checked_hints",
+    "checked_number",
+    "checked_text",
+    "order_sign",
+    "refuse_unsupported",
+    "schema_with_ids",
+    "whole_number",
+]
 
 _ORDERS: Final = ("asc", "desc")
 
@@ -48,6 +56,22 @@ def whole_number(name: str, value: Any) -> int:
         return index(value)
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
+
+
+def checked_hints(
+    *, batch_readahead: Any = None, fragment_readahead: Any = None, late_materialization: Any = None
+) -> None:
+    """Check arguments of a scan that have no effect here, because they only tune how the reference executes it.
+
+    Raises:
+        InvalidInputError: a number is too small, or ``late_materialization`` has a wrong type.
+        InvalidTypeError: a number is not a whole number.
+    """
+    _at_least("batch_readahead", batch_readahead, 1)
+    _at_least("fragment_readahead", fragment_readahead, 0)
+    listed = isinstance(late_materialization, list) and all(isinstance(name, str) for name in late_materialization)
+    if late_materialization is not None and not isinstance(late_materialization, bool) and not listed:
+        raise InvalidInputError("late_materialization must be a bool or a list of strings")
 
 
 def checked_number(name: str, value: object, start: int, stop: int) -> int:
@@ -105,3 +129,10 @@ def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
     if isinstance(schema, pa.Schema):
         return schema_from_arrow(schema)
     raise InvalidInputError(f"a schema must be a pyarrow.Schema or a lance_core Schema, found {type(schema).__name__}")
+
+
+def _at_least(name: str, value: Any, least: int) -> int | None:
+    number = None if value is None else whole_number(name, value)
+    if number is not None and number < least:
+        raise InvalidInputError(f"{name} must be at least {least}, found {number}", argument=name)
+    return number

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "ROW_ADDRESS_ID",
     "ROW_ADDRESS_NAME",
     "ROW_COLUMN_IDS",
     "ROW_ID_NAME",
@@ -50,14 +51,14 @@ __all__ = [
 ROW_ID_NAME: Final = "_rowid"
 ROW_ADDRESS_NAME: Final = "_rowaddr"
 
-_ADDRESS_ID: Final = -101
+ROW_ADDRESS_ID: Final = -101
 _OFFSET_ID: Final = -102
 
 _FIELDS: Final = tuple(
     Field(id=field_id, name=name, logical_type="uint64")
     for name, field_id in (
         (ROW_ID_NAME, ROW_ID_ID),
-        (ROW_ADDRESS_NAME, _ADDRESS_ID),
+        (ROW_ADDRESS_NAME, ROW_ADDRESS_ID),
         ("_row_created_at_version", CREATED_AT_ID),
         ("_row_last_updated_at_version", UPDATED_AT_ID),
     )
@@ -67,7 +68,7 @@ _OFFSET_FIELD: Final = Field(id=_OFFSET_ID, name="_rowoffset", logical_type="uin
 _READERS: Final[Mapping[int, Callable[[RowLineage, npt.NDArray[np.int64]], npt.NDArray[np.uint64]]]] = MappingProxyType(
     {
         ROW_ID_ID: RowLineage.ids_at,
-        _ADDRESS_ID: RowLineage.addresses_at,
+        ROW_ADDRESS_ID: RowLineage.addresses_at,
         CREATED_AT_ID: RowLineage.created_at,
         UPDATED_AT_ID: RowLineage.updated_at,
     }

@@ -22,7 +22,8 @@ from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
-from lance_core.public.arguments import whole_number
+from lance_core.public.arguments import checked_number, whole_number
+from lance_core.scan.batch_sizes import BatchSizes
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.matching import (
@@ -35,9 +36,10 @@ from lance_core.scan.matching import (
 )
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.projection import Projection
-from lance_core.scan.row_columns import columns_with_row_names, wants_offsets, with_row_columns
+from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
+from lance_core.scan.undeleted_rows import UndeletedReader
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LanceScanner", "ScanSource"]
 
-_MAX_BATCH_ROWS: Final = 2**32 - 1
-
 _VALUES_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size in bytes of the blobs in a batch, if no batch size is requested. A single row may exceed it."""
 
@@ -69,6 +69,7 @@ class ScanSource:
         locator: locates the files of the fragments.
         version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
         session: opens the files, and keeps them open for other readers.
+        includes_deleted: whether deleted rows are read too.
     """
 
     schema: Schema
@@ -76,10 +77,12 @@ class ScanSource:
     locator: FileLocator
     version_fragments: Sequence[Fragment] | None = None
     session: Session = UNCACHED
+    includes_deleted: bool = False
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
         """Return a reader for one of the fragments; see :class:`FragmentReader`."""
-        return FragmentReader(fragment, self.locator, first_row, self.session)
+        kind = UndeletedReader if self.includes_deleted else FragmentReader
+        return kind(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
         """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
@@ -92,7 +95,9 @@ class ScanSource:
         return list(map(self._num_live_rows, self.fragments))
 
     def _num_live_rows(self, fragment: Fragment) -> int:
-        return self.reader(fragment).num_live_rows if fragment.has_deletion_file else fragment.physical_rows
+        if not fragment.has_deletion_file:
+            return fragment.physical_rows
+        return FragmentReader(fragment, self.locator, 0, self.session).num_live_rows
 
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
@@ -109,6 +114,11 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         limit: maximum number of rows to return; None means no limit.
         offset: number of rows to skip; None means 0.
         batch_size: maximum number of rows in a batch; if None, 8192, or fewer if blob values are large.
+        batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
+        strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
+        io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, 32 MiB.
+        include_deleted_rows: whether to return deleted rows too, with null as their ``_rowid`` and ``_rowaddr``;
+            possible only if ``_rowid`` is returned.
         with_row_id: whether to append the column ``_rowid``.
         with_row_address: whether to append the column ``_rowaddr``.
         blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
@@ -129,13 +139,17 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         limit: int | None = None,
         offset: int | None = None,
         batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+        io_buffer_size: int | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        include_deleted_rows: bool | None = None,
         blob_handling: str | None = None,
         use_stats: bool | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
-        self._source = source
+        self._source = replace(source, includes_deleted=True) if include_deleted_rows else source
         columns = columns_with_row_names(
             source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
         )
@@ -149,8 +163,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             self._predicate = Predicate.plan(with_row_columns(stored_schema(source.schema), offsets=False), filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
-        self._whole_batches = batch_size is not None
-        self._config = _read_config(batch_size, use_stats)
+        self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
+        self._config = _read_config(self._sizes.rows, io_buffer_size, use_stats)
+        if include_deleted_rows and ROW_ID_NAME not in self._projection.schema.names:
+            raise InvalidInputError("include_deleted_rows is set, but the columns do not include _rowid")
         plan_ranges((), offset=self._offset, limit=self._limit)
 
     @property
@@ -165,10 +181,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
-        for reader, batch in self._bounded(
-            self._range_batches() if self._predicate is None else self._matching_batches()
-        ):
-            yield self._projection.apply(self._columns.apply(batch, reader))
+        return self._sizes.divide(self._shown_batches())
 
     def scan_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; the same as :meth:`to_batches`."""
@@ -244,13 +257,22 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         twin.__dict__.update(self.__dict__)
         return twin
 
+    def _shown_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the form that is returned to callers."""
+        for reader, batch in self._bounded(
+            self._range_batches() if self._predicate is None else self._matching_batches()
+        ):
+            yield self._projection.apply(self._columns.apply(batch, reader))
+
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
         """Limit the size of batches in bytes if blob values are loaded and no batch size was requested."""
-        if self._whole_batches or not self._columns.loads_blobs:
+        limit = self._sizes.num_bytes
+        if not self._columns.loads_blobs or (self._sizes.rows is not None and limit is None):
             yield from batches
             return
+        num_bytes = _VALUES_BYTES if limit is None else min(limit, _VALUES_BYTES)
         for reader, batch in batches:
-            for start, stop in blob_pieces(batch, self._columns.stored, _VALUES_BYTES):
+            for start, stop in blob_pieces(batch, self._columns.stored, num_bytes):
                 yield reader, batch.slice(start, stop - start)
 
     def _range_batches(self) -> Iterator[_Rows]:
@@ -316,15 +338,14 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             yield readers[0], rows
 
 
-def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
+def _read_config(batch_rows: int | None, io_buffer_size: int | None, use_stats: bool | None) -> ReadConfig:
     """Convert the arguments of a scan; None means the default."""
     config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
-    if batch_size is None:
-        return config
-    batch_rows = whole_number("batch_size", batch_size)
-    if not 1 <= batch_rows <= _MAX_BATCH_ROWS:
-        raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
-    return replace(config, batch_rows=batch_rows)
+    if batch_rows is not None:
+        config = replace(config, batch_rows=batch_rows)
+    if io_buffer_size is not None:
+        config = replace(config, ahead_bytes=checked_number("io_buffer_size", io_buffer_size, 0, 2**64))
+    return config
 
 
 _Rows: TypeAlias = "tuple[RowReader, pa.RecordBatch]"

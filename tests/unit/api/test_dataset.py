@@ -171,9 +171,8 @@ def test_scan_with_column_expressions_raises_not_supported(dataset: lance_core.L
         {"nearest": {}},
         {"order_by": ["a"]},
         {"full_text_query": "x"},
-        {"batch_size_bytes": 10},
-        {"include_deleted_rows": True},
-        {"strict_batch_size": True},
+        {"scan_stats_callback": print},
+        {"row_addr_allowlist": b""},
     ],
 )
 def test_unsupported_scanner_arguments_are_refused_by_name(

@@ -1,0 +1,199 @@
+"""Arguments of scans beside columns and filters: the same batches, rows and errors as pylance."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.dataset import ScannerBuilder as TheirBuilder
+
+import lance_core
+from lance_core.dataset import ScannerBuilder
+
+NUM_ROWS = 90
+
+LIMITS = [
+    {},
+    {"batch_size": 20},
+    {"batch_size": 20, "filter": "a > 5"},
+    {"batch_size": 20, "strict_batch_size": True},
+    {"batch_size": 20, "strict_batch_size": True, "filter": "a > 5"},
+    {"batch_size": 7, "strict_batch_size": True, "limit": 31, "offset": 8},
+    {"strict_batch_size": True},
+    {"strict_batch_size": True, "columns": []},
+    {"batch_size_bytes": 0},
+    {"batch_size_bytes": 10_000, "batch_size": 7},
+    {"io_buffer_size": 0},
+    {"batch_readahead": 1, "fragment_readahead": 0, "scan_in_order": False},
+    {"late_materialization": True, "filter": "a > 5"},
+    {"late_materialization": ["s"], "filter": "a > 5"},
+    {"use_scalar_index": False, "fast_search": True, "prefilter": True, "disable_scoring_autoprojection": True},
+]
+WITH_DELETED = [
+    {},
+    {"columns": ["a"]},
+    {"columns": ["a", "_rowid"]},
+    {"columns": ["a"], "with_row_address": True},
+    {"columns": ["a", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"]},
+    {"columns": ["a"], "filter": "a < 25"},
+    {"columns": ["a"], "filter": "_rowid is null"},
+    {"columns": ["a"], "filter": "_rowaddr = 3"},
+    {"columns": ["a"], "limit": 5, "offset": 2},
+    {"columns": ["a"], "filter": "a >= 3", "limit": 4, "offset": 1},
+    {"columns": ["s"], "batch_size": 11, "strict_batch_size": True},
+]
+INVALID = [
+    {"batch_size_bytes": 100, "strict_batch_size": True},
+    {"include_deleted_rows": True},
+    {"include_deleted_rows": True, "with_row_address": True},
+    {"batch_readahead": 0},
+    {"batch_readahead": -1},
+    {"fragment_readahead": -1},
+    {"late_materialization": 3},
+    {"late_materialization": [3]},
+    {"limit": -1},
+    {"offset": -1},
+    {"blob_handling": "nope"},
+    {"fragments": [3]},
+]
+DEFAULTS: list[dict[str, Any] | None] = [
+    None,
+    {},
+    {"with_row_id": True},
+    {"with_row_address": True, "batch_size": 7},
+    {"columns": ["s"]},
+    {"filter": "a > 70", "limit": 3},
+]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["addresses", "stable ids"])
+def uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Ninety rows in four fragments; every tenth row is deleted."""
+    uri = str(tmp_path_factory.mktemp("scan") / "table.lance")
+    table = pa.table({"a": np.arange(100), "s": [f"text {row % 7}" for row in range(100)]})
+    dataset = lance.write_dataset(table, uri, max_rows_per_file=30, enable_stable_row_ids=request.param)
+    dataset.delete("a % 10 = 3")
+    return uri
+
+
+def _sizes(dataset: Any, arguments: dict[str, Any]) -> list[int]:
+    return [batch.num_rows for batch in dataset.scanner(**arguments).to_batches()]
+
+
+@pytest.mark.parametrize("arguments", LIMITS, ids=str)
+def test_scan_gives_the_rows_of_pylance_whatever_limits_its_batches(uri: str, arguments: dict[str, Any]) -> None:
+    ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
+    assert ours.scanner(**arguments).to_table().to_pylist() == theirs.scanner(**arguments).to_table().to_pylist()
+    if arguments.get("strict_batch_size") or arguments.get("batch_size_bytes") == 0:
+        assert _sizes(ours, arguments) == _sizes(theirs, arguments)
+
+
+def test_batches_limited_in_bytes_keep_the_limit_unless_they_have_one_row(uri: str) -> None:
+    dataset = lance_core.dataset(uri)
+    batches = list(dataset.to_batches(batch_size_bytes=200))
+    assert max(batch.nbytes for batch in batches) <= 200
+    assert len(batches) < NUM_ROWS / 3
+    assert pa.Table.from_batches(batches).equals(dataset.to_table())
+
+
+@pytest.mark.parametrize("arguments", WITH_DELETED, ids=str)
+@pytest.mark.parametrize("of_fragment", [False, True], ids=["dataset", "fragment"])
+def test_deleted_rows_are_returned_as_by_pylance(uri: str, arguments: dict[str, Any], of_fragment: bool) -> None:
+    arguments = {"with_row_id": True, "include_deleted_rows": True, **arguments}
+    ours, theirs = (
+        (module.dataset(uri).get_fragment(1) if of_fragment else module.dataset(uri)).scanner(**arguments)
+        for module in (lance_core, lance)
+    )
+    expected = theirs.to_table()
+    found = ours.to_table()
+    assert found.schema.equals(expected.schema)
+    assert found.to_pylist() == expected.to_pylist()
+    assert ours.count_rows() == expected.num_rows
+
+
+def test_deleted_rows_can_be_selected_by_their_stored_values(uri: str) -> None:
+    arguments = {"columns": ["a"], "filter": "a in (3, 4)", "with_row_id": True}
+    assert lance_core.dataset(uri).to_table(**arguments)["a"].to_pylist() == [4]
+    found = lance_core.dataset(uri).to_table(include_deleted_rows=True, **arguments)
+    assert found["a"].to_pylist() == [3, 4]
+    assert found["_rowid"].null_count == 1
+
+
+@pytest.mark.parametrize("arguments", INVALID, ids=str)
+def test_invalid_argument_is_an_error_of_pylances_class(uri: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError)) as theirs:
+        lance.dataset(uri).scanner(**arguments).to_table()
+    with pytest.raises(theirs.type):
+        lance_core.dataset(uri).scanner(**arguments)
+
+
+@pytest.mark.parametrize("defaults", DEFAULTS, ids=str)
+def test_default_scan_options_apply_to_scans_as_in_pylance(uri: str, defaults: dict[str, Any] | None) -> None:
+    ours, theirs = (module.dataset(uri, default_scan_options=defaults) for module in (lance_core, lance))
+    assert ours.schema.equals(theirs.schema)
+    for arguments in ({}, {"columns": ["a"]}, {"with_row_id": False, "filter": "a < 50"}, {"limit": 2}):
+        assert ours.to_table(**arguments).to_pylist() == theirs.to_table(**arguments).to_pylist()
+    assert ours.head(4).to_pylist() == theirs.head(4).to_pylist()
+    assert ours.take([1, 5]).schema.equals(theirs.take([1, 5]).schema)
+    assert ours.count_rows() == theirs.count_rows() == NUM_ROWS
+    assert ours.get_fragment(0).to_table().schema.equals(theirs.get_fragment(0).to_table().schema)
+    for twins in zip(_relatives(ours), _relatives(theirs), strict=True):
+        mine, other = (twin.to_table() for twin in twins)
+        assert mine.schema.equals(other.schema)
+        assert mine.to_pylist() == other.to_pylist()
+
+
+def _relatives(dataset: Any) -> list[Any]:
+    return [dataset.checkout_version(1), copy.copy(dataset), pickle.loads(pickle.dumps(dataset))]
+
+
+def test_branch_and_time_keep_the_default_scan_options(tmp_path: Path) -> None:
+    lance_core.write_dataset(pa.table({"a": [1, 2]}), str(tmp_path / "t"))
+    options = {"with_row_id": True}
+    dataset = lance_core.dataset(str(tmp_path / "t"), default_scan_options=options, asof="2999-01-01")
+    assert dataset.schema.names == dataset.create_branch("b").schema.names == ["a", "_rowid"]
+
+
+@pytest.mark.parametrize("options", [{"nope": 1}, {"ds": 1}, {"_with": 1}], ids=str)
+def test_unknown_default_scan_option_is_an_error_of_each_scan(uri: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Unknown option"):
+        lance_core.dataset(uri, default_scan_options=options).to_table()
+
+
+def test_builders_methods_and_parameters_are_those_of_pylance(uri: str) -> None:
+    ours, theirs = ({name for name in dir(each) if not name.startswith("_")} for each in (ScannerBuilder, TheirBuilder))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [],
+        [("columns", ["a"]), ("filter", "a > 5"), ("limit", 3), ("offset", 2)],
+        [("with_row_id",), ("with_row_address",), ("limit", 3)],
+        [("filter", {"expr_filter": "a > 5"}), ("batch_size", 4), ("strict_batch_size", True)],
+        [("batch_readahead",), ("fragment_readahead",), ("scan_in_order",), ("use_scalar_index",), ("use_stats",)],
+        [("limit",), ("offset",), ("columns",), ("with_fragments", None), ("blob_handling", None), ("order_by", None)],
+        [("include_deleted_rows", True), ("with_row_id", True)],
+    ],
+    ids=str,
+)
+def test_builder_plans_the_scan_of_pylances_builder(uri: str, calls: list[tuple[Any, ...]]) -> None:
+    tables = []
+    for module, kind in ((lance_core, ScannerBuilder), (lance, TheirBuilder)):
+        builder = kind(module.dataset(uri))
+        for name, *arguments in calls:
+            assert getattr(builder, name)(*arguments) is builder
+        tables.append(builder.to_scanner().to_table().to_pylist())
+    assert tables[0] == tables[1]
+
+
+def test_builder_scans_the_given_fragments_in_their_order(uri: str) -> None:
+    dataset = lance_core.dataset(uri)
+    fragments = [dataset.get_fragment(2), dataset.get_fragment(0)]
+    rows = ScannerBuilder(dataset).with_fragments(fragments).to_scanner().to_table()
+    assert rows.equals(pa.concat_tables([each.to_table() for each in fragments]))
