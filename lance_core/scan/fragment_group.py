@@ -41,6 +41,10 @@ _MAX_FRAGMENTS: Final = 64
 _MAX_ROWS: Final = 1024 * 1024
 """Maximum numbers of fragments and of physical rows in a group."""
 
+_MANY_ROWS: Final = 256
+"""If more rows than this are taken from each file, the files are read one by one: each is mapped into memory, which is
+cheaper than reading thousands of ranges."""
+
 
 def joined_readers(
     readers: Iterable[FragmentReader], fields: Sequence[Field], *, num_first: int = 1
@@ -113,25 +117,27 @@ class FragmentGroup(RowReader):
         """Raise an error: fragments with blobs are not joined."""
         raise InternalError(f"the blobs of field {field_id} were requested from a group of fragments")
 
-    def batches(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
-        """Stream live rows; see :meth:`RowReader.batches`. Only the files of the fragments with these rows are read."""
+    def runs(
+        self, wanted: Schema, start: int, stop: int, config: ReadConfig, max_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream live rows; see :meth:`RowReader.runs`. Only the files of the fragments with these rows are read."""
         live_starts = [0, *accumulate(reader.num_live_rows for reader in self._readers)]
         first = int(np.searchsorted(live_starts, start, side="right")) - 1
         last = int(np.searchsorted(live_starts, stop, side="left"))
         if start < stop and last - first < len(self._readers):
             part = _joined(self._readers[first:last])
-            yield from part.batches(wanted, start - live_starts[first], stop - live_starts[first], config)
+            yield from part.runs(wanted, start - live_starts[first], stop - live_starts[first], config, max_rows)
             return
         num_read = 0
         try:
-            for batch in super().batches(wanted, start, stop, config):
+            for batch in super().runs(wanted, start, stop, config, max_rows):
                 num_read += batch.num_rows
                 yield batch
         except NotFoundError:
             raise
         except LanceError:
             # Read one fragment after another, so that the error names the file, after the rows before it.
-            yield from self._one_by_one(wanted, start + num_read, stop, config)
+            yield from self._one_by_one(wanted, start + num_read, stop, config, max_rows)
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Read individual rows; see :meth:`RowReader.take_physical`. Only the files with these rows are read."""
@@ -142,13 +148,14 @@ class FragmentGroup(RowReader):
             lengths = np.diff(self._starts)[touched]
             shifts = np.cumsum(lengths) - lengths - self._starts[touched]
             return part.take_physical(wanted, rows + shifts[places], table)
+        if len(rows) > _MANY_ROWS * len(touched):
+            return self._take_one_by_one(wanted, rows, owners, table)
         try:
             return super().take_physical(wanted, rows, table)
         except NotFoundError:
             raise
         except LanceError:
-            for index, reader in enumerate(self._readers):
-                reader.take_physical(wanted, rows[owners == index] - self._starts[index], table)
+            self._take_one_by_one(wanted, rows, owners, table)
             raise
 
     def open_columns(self, plan: ReadPlan) -> list[OpenColumns]:
@@ -177,10 +184,24 @@ class FragmentGroup(RowReader):
         values = pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
         return values.take(pa.array(np.argsort(order)))
 
-    def _one_by_one(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
+    def _take_one_by_one(
+        self, wanted: Schema, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64], table: Schema
+    ) -> pa.RecordBatch:
+        order = np.argsort(owners, kind="stable")
+        edges = np.searchsorted(owners[order], np.arange(len(self._readers) + 1))
+        batches = [
+            reader.take_physical(wanted, rows[order[low:high]] - start, table)
+            for reader, start, low, high in zip(self._readers, self._starts, edges, edges[1:], strict=False)
+        ]
+        batch = pa.concat_batches(batches)
+        return batch if bool((owners[1:] >= owners[:-1]).all()) else batch.take(pa.array(np.argsort(order)))
+
+    def _one_by_one(
+        self, wanted: Schema, start: int, stop: int, config: ReadConfig, max_rows: int
+    ) -> Iterator[pa.RecordBatch]:
         for reader in self._readers:
             num_rows = reader.num_live_rows
-            yield from reader.batches(wanted, max(0, start), min(stop, num_rows), config)
+            yield from reader.runs(wanted, max(0, start), min(stop, num_rows), config, max_rows)
             start, stop = start - num_rows, stop - num_rows
 
 

@@ -1,8 +1,9 @@
 """Finds the rows of a fragment that match a predicate, and reads their columns.
 
 The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: row by row
-if few rows match, in ranges if many do. At most one batch of values is kept in memory, but positions are collected for
-many batches.
+if few rows match, in ranges if many do. Values are kept in memory only while they are evaluated, but positions are
+collected for many rows. Rows that were decoded together are evaluated together, because evaluating a predicate has a
+fixed cost.
 
 Rows that cannot match, according to the statistics of a data file, are not read at all. Only files in format 0.1 have
 statistics.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lance_core.predicate.column_bounds import may_match
+from lance_core.scan.row_reader import slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +34,9 @@ __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", 
 
 _FEW: Final = 16
 """Rows are read individually if less than 1/16 of the rows in their range are requested."""
+
+_RUN_ROWS: Final = 8 * 8192
+"""Maximum number of rows that are evaluated, or picked from, at a time. More rows would not fit into a CPU's cache."""
 
 _MOST_HELD: Final = 2**19
 """Number of row positions to collect before the rows at these positions are read."""
@@ -79,6 +84,8 @@ def matching_batches(
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of its columns.
 
+    The batches can be larger than those that a scan returns.
+
     Args:
         reader: reader for the fragment, or for several.
         predicate: the predicate.
@@ -88,7 +95,7 @@ def matching_batches(
         InvalidInputError: the predicate cannot be evaluated for a row.
     """
     for start, stop in _candidate_ranges(reader, predicate, config):
-        for batch in reader.batches(predicate.wanted, start, stop, config):
+        for batch in reader.runs(predicate.wanted, start, stop, config, _run_rows(config)):
             found = np.flatnonzero(predicate.matches(batch))
             if found.size == batch.num_rows:
                 yield start + found, batch
@@ -139,14 +146,18 @@ def read_found(
             yield reader.take(wanted, some, table)
         return
     position = first
-    for batch in reader.batches(wanted, first, last + 1, config):
-        low, high = np.searchsorted(rows, [position, position + batch.num_rows])
+    for run in reader.runs(wanted, first, last + 1, config, _run_rows(config)):
+        low, high = np.searchsorted(rows, [position, position + run.num_rows])
         some = rows[low:high]
-        if some.size == batch.num_rows:
-            yield batch
+        if some.size == run.num_rows:
+            yield from slices(run, config.batch_rows)
         elif some.size:
-            yield batch.take(some - position)
-        position += batch.num_rows
+            yield from slices(run.take(some - position), config.batch_rows)
+        position += run.num_rows
+
+
+def _run_rows(config: ReadConfig) -> int:
+    return max(config.batch_rows, _RUN_ROWS)
 
 
 def _candidate_ranges(reader: RowReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_core.file.reader import FileReader
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["OpenColumns", "RowReader", "one_array", "positions_of"]
+__all__ = ["OpenColumns", "RowReader", "one_array", "positions_of", "slices"]
 
 OpenColumns: TypeAlias = "tuple[FileReader, Schema, Mapping[int, int]]"
 """An open file, the part of the schema to read from it, and a map from field ids to column indices."""
@@ -83,9 +83,14 @@ class RowReader(ABC):
         Yields:
             Non-empty batches with the :class:`OutputSchema` of the projection.
         """
+        return self.runs(wanted, start, stop, config, config.batch_rows)
+
+    def runs(
+        self, wanted: Schema, start: int, stop: int, config: ReadConfig, max_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Like :meth:`batches`, but yield up to ``max_rows`` rows together if they have been decoded together."""
         if start >= stop:
             return
-        batch_rows = config.batch_rows
         plan = ReadPlan.of(wanted)
         output = plan.output
         deleted = self.deleted_rows()
@@ -96,11 +101,7 @@ class RowReader(ABC):
             arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
             run = _without(output.batch(arrays, num_rows), deleted, position)
             position += num_rows
-            if 0 < run.num_rows <= batch_rows:
-                yield run
-            else:
-                for at in range(0, run.num_rows, batch_rows):
-                    yield run.slice(at, batch_rows)
+            yield from slices(run, max_rows)
             # Release these before the next pages are decoded.
             del parts, arrays, run
 
@@ -187,6 +188,15 @@ def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: i
     keep = np.ones(batch.num_rows, bool)
     keep[deleted[low:high] - position] = False
     return batch.filter(pa.array(keep))
+
+
+def slices(batch: pa.RecordBatch, max_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch as non-empty batches of at most ``max_rows`` rows."""
+    if 0 < batch.num_rows <= max_rows:
+        yield batch
+        return
+    for at in range(0, batch.num_rows, max_rows):
+        yield batch.slice(at, max_rows)
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -37,6 +37,7 @@ from lance_core.scan.matching import (
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
+from lance_core.scan.row_reader import slices
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
 from lance_core.scan.undeleted_rows import UndeletedReader
@@ -302,7 +303,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
-                    yield reader, some.select(names) if names else batch_without_columns(some.num_rows)
+                    found = some.select(names) if names else batch_without_columns(some.num_rows)
+                    for part in slices(found, self._config.batch_rows):
+                        yield reader, part
                 if cut.is_done():
                     return
 

@@ -140,3 +140,16 @@ def test_take_from_a_damaged_file_in_a_group_names_the_file(tmp_path: Path) -> N
     damaged.write_bytes(b"\xff" * 64 + damaged.read_bytes()[64:])
     with pytest.raises(CorruptDataError, match=damaged.name):
         dataset.take(list(range(0, NUM_FRAGMENTS * PER_FRAGMENT, 100)))
+
+
+def test_take_of_many_rows_of_each_fragment_returns_them_in_order(location: str) -> None:
+    dataset = lance_core.dataset(location)
+    wanted = np.random.default_rng(4).integers(0, dataset.count_rows(), 4_000).tolist()
+    assert dataset.take(wanted).to_pylist() == dataset.to_table().take(pa.array(wanted)).to_pylist()
+
+
+@pytest.mark.parametrize("columns", [["k"], ["k", "v"]], ids=str)
+def test_batches_of_filtered_rows_have_at_most_the_requested_number_of_rows(location: str, columns: list[str]) -> None:
+    scan = lance_core.dataset(location).scanner(columns=columns, filter="k % 10 != 7", batch_size=100)
+    assert {batch.num_rows for batch in scan.to_batches()} <= set(range(1, 101))
+    assert scan.to_table().num_rows == lance.dataset(location).count_rows(filter="k % 10 != 7")
