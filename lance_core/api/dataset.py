@@ -462,7 +462,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Args:
             columns: names or dotted paths of columns; if None, all columns of the table. These system columns can also
                 be selected: ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``,
-                ``_row_last_updated_at_version``.
+                ``_row_last_updated_at_version``. A dict maps the names of the result to SQL expressions.
             filter: a condition that selects rows, as SQL text or an Arrow expression; if None, all rows are selected.
                 It may use all system columns except ``_rowoffset``. The limit and the offset count only rows that the
                 filter selects.

@@ -17,6 +17,7 @@ from lance_core.errors import InvalidInputError
 from lance_core.predicate.coercion import evaluated_type
 from lance_core.predicate.literals import as_filter, with_typed_literals
 from lance_core.predicate.sql_text import SqlText
+from lance_core.schema.extension_types import storage_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ class SqlExpressions:
     Attributes:
         paths: paths of the columns and struct members that the expressions read.
         types: types in which these are evaluated, in the same order.
-        schema: names and types of the results.
+        schema: names and types of the results, and whether they may be null.
     """
 
     def __init__(
@@ -50,9 +51,10 @@ class SqlExpressions:
         self.types = tuple(source.types)
         self._source = source
         self._expressions = expressions
-        planned = self._frame([pa.array([], dtype) for dtype in source.types], 0).schema()
-        # Whether a result may be null depends on how DataFusion simplifies the expression.
-        self.schema = pa.schema([(result.name, result.type) for result in planned])
+        frame = self._frame([pa.array([], dtype) for dtype in source.types], 0)
+        # Some types, such as that of the sum of a signed and an unsigned integer, are known only when the plan is
+        # executed. Some expressions, such as aggregates, are refused only then.
+        self.schema: pa.Schema = next((batch.schema for batch in frame.collect()), frame.schema())
 
     @classmethod
     def plan(cls, schema: Schema, expressions: Mapping[str, str], *, as_condition: bool = False) -> Self:
@@ -61,7 +63,7 @@ class SqlExpressions:
         Args:
             schema: schema of the table.
             expressions: maps the name of each result to SQL text.
-            as_condition: whether the expressions are used as conditions.
+            as_condition: whether the expressions are used as conditions. If so, dictionaries are evaluated as values.
 
         Raises:
             InvalidInputError: an expression cannot be parsed, refers to an unknown column, or mixes incompatible types.
@@ -70,27 +72,31 @@ class SqlExpressions:
         texts = {name: SqlText.of(schema, text) for name, text in expressions.items()}
         columns = {shown: column for text in texts.values() for shown, column in text.columns.items()}
         types = {shown: dtype for shown, (_, dtype) in columns.items()}
-        source = pa.schema([(shown, evaluated_type(dtype)) for shown, dtype in types.items()])
+        source = pa.schema(
+            [
+                pa.field(shown, evaluated_type(dtype))
+                if as_condition
+                else pa.field(shown, storage_type(dtype), nullable=_is_nullable(schema, path))
+                for shown, (path, dtype) in columns.items()
+            ]
+        )
         try:
             frame = _session().read_batch(pa.RecordBatch.from_pylist([], source))
             parsed = []
             for name, text in texts.items():
                 expression = with_typed_literals(frame.parse_sql_expr(f"({text.text})"), types)
                 parsed.append((as_filter(expression) if as_condition else expression).alias(name))
-            planned = cls(tuple(path for path, _ in columns.values()), source, parsed)
-            # Some expressions, such as aggregates, are refused only when they are executed.
-            planned._frame([pa.array([], dtype) for dtype in source.types], 0).execution_plan()
-            return planned
+            return cls(tuple(path for path, _ in columns.values()), source, parsed)
         except InvalidInputError:
             raise
-        except Exception as error:  # DataFusion raises nothing narrower
-            raise _refused(expressions.values(), error) from error
+        except BaseException as error:  # DataFusion raises nothing narrower
+            raise _refused(expressions.values(), _failure(error)) from error
 
     def evaluate(self, columns: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         """Evaluate the expressions.
 
         Args:
-            columns: the columns of :attr:`paths`, without dictionaries or views.
+            columns: the columns of :attr:`paths`, as arrays of :attr:`types`.
             num_rows: number of rows.
 
         Returns:
@@ -101,8 +107,8 @@ class SqlExpressions:
         """
         try:
             found = self._frame(columns, num_rows).collect()
-        except Exception as error:  # DataFusion raises nothing narrower
-            raise InvalidInputError(_reason(error)) from error
+        except BaseException as error:  # DataFusion raises nothing narrower
+            raise InvalidInputError(_reason(_failure(error))) from error
         results = zip(*(batch.columns for batch in found), strict=True) if num_rows else ((),) * len(self.schema)
         arrays = [
             pa.chunked_array(parts, dtype).combine_chunks()
@@ -112,8 +118,18 @@ class SqlExpressions:
 
     def _frame(self, columns: Sequence[pa.Array], num_rows: int) -> datafusion.DataFrame:
         # The last column, which no expression reads, keeps the number of rows.
-        batch = pa.record_batch([*columns, pa.nulls(num_rows)], names=[*self._source.names, ""])
+        batch = pa.record_batch([*columns, pa.nulls(num_rows)], schema=self._source.append(pa.field("", pa.null())))
         return _session().read_batch(batch).select(*self._expressions)
+
+
+def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
+    siblings = schema.fields
+    for name in path:
+        found = next(node for node in siblings if node.name == name)
+        if found.nullable:
+            return True
+        siblings = found.children
+    return False
 
 
 @cache
@@ -121,10 +137,21 @@ def _session() -> datafusion.SessionContext:
     return datafusion.SessionContext(datafusion.SessionConfig(_OPTIONS))
 
 
-def _refused(texts: Iterable[str], error: Exception) -> InvalidInputError:
+def _failure(error: BaseException) -> BaseException:
+    """Return an error of DataFusion; raise other errors, such as an interrupt.
+
+    A panic in DataFusion, for example by a division of the greatest decimal, is not an ``Exception``.
+    """
+    is_failure = isinstance(error, Exception) and not isinstance(error, MemoryError)
+    if is_failure or type(error).__name__ == "PanicException":
+        return error
+    raise error
+
+
+def _refused(texts: Iterable[str], error: BaseException) -> InvalidInputError:
     shown = ", ".join(repr(text if len(text) <= 200 else f"{text[:200]} …") for text in texts)
     return InvalidInputError(f"SQL {shown}: {_reason(error)}")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return str(error).removeprefix("DataFusion error: ").strip()

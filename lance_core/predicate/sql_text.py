@@ -82,6 +82,12 @@ class SqlText:
         writer.write()
         return cls("".join(writer.pieces), writer.columns)
 
+    @property
+    def column(self) -> tuple[str, ...] | None:
+        """The path of the column or struct member, if the expression consists of its name; otherwise None."""
+        paths = [path for shown, (path, _) in self.columns.items() if self.text.strip() == _quoted(shown, '"')]
+        return paths[0] if paths else None
+
 
 @dataclass(slots=True)
 class _Writer:
@@ -93,6 +99,8 @@ class _Writer:
     _index: int = 0
     _closings: list[tuple[bool, str]] = field(default_factory=list)
     """For each open parenthesis: whether it holds arguments of a function, and the text that closes it."""
+    _lists: list[bool] = field(default_factory=list)
+    """For each open parenthesis: whether it may hold several items."""
 
     def write(self) -> None:
         self._tokens = tokenize(self.source)
@@ -117,7 +125,10 @@ class _Writer:
         if kind is TokenType.STRING:
             return _quoted(token.text, "'")
         if kind is TokenType.L_PAREN:
-            return self._opened("(", ")", in_call=False)
+            before = self._tokens[self._index - 1].text.lower() if self._index else ""
+            return self._opened("(", ")", in_call=False, is_list=before == "in" or before in _TYPES)
+        if kind is TokenType.COMMA and not any(self._lists):
+            raise NotSupportedError(f"expression {self.source!r}: a tuple is not supported here")
         if kind is TokenType.R_PAREN:
             return self._closed(token)
         if kind is TokenType.EQ:
@@ -206,13 +217,15 @@ class _Writer:
             return token.text
         return "timestamp" if is_sized or in_call else "timestamp(6)"
 
-    def _opened(self, opening: str, closing: str, *, in_call: bool) -> str:
+    def _opened(self, opening: str, closing: str, *, in_call: bool, is_list: bool = True) -> str:
         self._closings.append((in_call, closing))
+        self._lists.append(is_list)
         return opening
 
     def _closed(self, token: Token) -> str:
         if not self._closings:
             raise syntax_error(self.source, token.start, "expected the end, found ')'")
+        self._lists.pop()
         return self._closings.pop()[1]
 
     def _kind(self, step: int) -> TokenType | None:

@@ -2,18 +2,19 @@
 
 Columns are specified as in pylance: a top-level name selects a column, and a dotted path into structs selects a member.
 In a scan, the member becomes a separate column whose name is the path; in a take, it stays inside its struct, which
-then contains only the requested members.
+then contains only the requested members. A dict maps names to SQL expressions (``computed_columns``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.scan.computed_columns import ComputedColumns, array_at, field_at
 from lance_core.scan.output_schema import OutputSchema, batch_without_columns
 from lance_core.schema.field import trail_of
 
@@ -31,12 +32,14 @@ class Projection:
         wanted: the fields to read.
         schema: the Arrow schema of the result.
         paths: for each result column, the indices from the top-level column down to the member; None if the result
-            consists of the columns as read.
+            consists of the columns as read, or of computed columns.
+        computed: the columns that SQL expressions compute; None if there are none.
     """
 
     wanted: Schema
     schema: pa.Schema
     paths: tuple[tuple[int, ...], ...] | None = None
+    computed: ComputedColumns | None = None
 
     @classmethod
     def plan(cls, schema: Schema, columns: Iterable[str] | dict[str, str] | None) -> Projection:
@@ -44,25 +47,29 @@ class Projection:
 
         Args:
             schema: schema of the table.
-            columns: names or dotted paths; None means all columns.
+            columns: names or dotted paths; None means all columns. A dict maps names to SQL expressions.
 
         Raises:
-            InvalidInputError: a name is unknown or repeated.
-            InvalidTypeError: the argument is not a list of names.
-            NotSupportedError: the argument maps names to SQL expressions.
+            InvalidInputError: a name is unknown or repeated, or an expression is invalid.
+            InvalidTypeError: the argument is neither a list of names nor a dict of expressions.
+            NotSupportedError: an expression is not supported.
         """
+        if isinstance(columns, dict):
+            return cls._computed(schema, columns)
         names = _names(columns)
         nested = cls._of(schema, names)
         wanted, read = nested.wanted, nested.schema
         if names is None or all(name in wanted.names for name in names):
             return nested
         paths = tuple(_path(wanted, name) for name in names)
-        fields = [_field_at(read, path).with_name(name) for path, name in zip(paths, names, strict=True)]
+        fields = [field_at(read, path).with_name(name) for path, name in zip(paths, names, strict=True)]
         return cls(wanted, pa.schema(fields, metadata=read.metadata), paths)
 
     @classmethod
     def plan_nested(cls, schema: Schema, columns: Iterable[str] | dict[str, str] | None) -> Projection:
         """Choose the columns of a take; see :meth:`plan`."""
+        if isinstance(columns, dict):
+            return cls._computed(schema, columns)
         return cls._of(schema, _names(columns))
 
     @classmethod
@@ -70,22 +77,31 @@ class Projection:
         wanted = schema if names is None else schema.project(names)
         return cls(wanted, OutputSchema(wanted).schema)
 
+    @classmethod
+    def _computed(cls, schema: Schema, columns: dict[str, str]) -> Projection:
+        computed = ComputedColumns.plan(schema, columns)
+        return cls(computed.wanted, computed.schema(OutputSchema(computed.wanted).schema), computed=computed)
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch of the fields that were read to a batch of the result columns."""
+        """Convert a batch of the fields that were read to a batch of the result columns.
+
+        Raises:
+            InvalidInputError: an expression cannot be evaluated for a row.
+        """
+        if self.computed is not None and self.schema.names:
+            return pa.RecordBatch.from_arrays(self.computed.arrays(batch), schema=self.schema)
         if self.paths is None:
             return batch
         if not self.paths:
             return batch_without_columns(batch.num_rows)
-        arrays = [_array_at(batch, path) for path in self.paths]
+        arrays = [array_at(batch, path) for path in self.paths]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
+def _names(columns: Iterable[str] | None) -> list[str] | None:
     """Return the argument as a list; None means all columns."""
     if columns is None:
         return None
-    if isinstance(columns, dict):
-        raise NotSupportedError("columns computed by SQL expressions are not supported; pass a list of column names")
     names = None if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable) else list(columns)
     if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(f"columns must be a list of names, found {columns if names is None else names!r}")
@@ -103,23 +119,3 @@ def _path(wanted: Schema, name: str) -> tuple[int, ...]:
             raise InvalidInputError(f"column {name!r}: {node.name!r} is not a struct, so it has no members")
         siblings = node.children
     return tuple(path)
-
-
-def _field_at(schema: pa.Schema, path: tuple[int, ...]) -> pa.Field:
-    field: Any = schema.field(path[0])
-    nullable = field.nullable
-    for index in path[1:]:
-        dtype = field.type
-        field = (dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype).field(index)
-        nullable = nullable or field.nullable
-    return field.with_nullable(nullable)
-
-
-def _array_at(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
-    array: Any = batch.column(path[0])
-    for index in path[1:]:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        # flatten() propagates nulls of the struct to its members.
-        array = array.flatten()[index]
-    return array

@@ -103,7 +103,9 @@ def columns_with_row_names(
         with_address: whether to append ``_rowaddr``.
     """
     last = [ROW_ID_NAME] * with_id + [ROW_ADDRESS_NAME] * with_address
-    if not last or isinstance(columns, (dict, str, bytes)):
+    if isinstance(columns, dict):
+        return {**columns, **{name: name for name in last if name not in columns}}
+    if not last or isinstance(columns, (str, bytes)):
         return columns
     return [*(name for name in (schema.names if columns is None else columns) if name not in last), *last]
 

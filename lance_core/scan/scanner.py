@@ -109,7 +109,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     Args:
         source: the fragments to scan.
-        columns: names or dotted paths, including system columns; None means all columns of the table.
+        columns: names or dotted paths, including system columns; None means all columns of the table. A dict maps names
+            to SQL expressions, which may use the system columns too.
         filter: SQL text or an Arrow expression that selects rows; None selects all rows. The columns of the filter need
             not be among the returned columns.
         limit: maximum number of rows to return; None means no limit.
@@ -126,9 +127,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
 
     Raises:
-        InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
-        InvalidTypeError: a number is not an integer, or ``columns`` is not a list of names.
-        NotSupportedError: ``columns`` contains SQL expressions, or part of the filter is not supported.
+        InvalidInputError: a column is unknown, a number is out of range, or the filter or an expression is invalid.
+        InvalidTypeError: a number is not an integer, or ``columns`` is neither a list of names nor a dict.
+        NotSupportedError: part of the filter or of an expression is not supported.
     """
 
     def __init__(

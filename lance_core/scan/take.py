@@ -12,6 +12,7 @@ from lance_core.errors import InvalidInputError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids as checked_row_ids
 from lance_core.file.row_numbers import row_positions
 from lance_core.scan.fragment_group import joined_readers
+from lance_core.scan.output_schema import OutputSchema
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import wants_offsets, with_row_columns
 from lance_core.scan.scan_plan import live_to_physical
@@ -39,7 +40,7 @@ def take_rows(
         source: the fragments to read.
         indices: positions among the rows that are not deleted.
         columns: names or dotted paths, including system columns; None means all columns of the table. Struct members
-            stay inside their structs.
+            stay inside their structs. A dict maps names to SQL expressions.
 
     Raises:
         RowOutOfRangeError: a position is out of range.
@@ -127,12 +128,12 @@ class _Taking:
             stop = start + reader.physical_rows
             low, high = np.searchsorted(ascending, [start, stop])
             batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)
-            batches.append(self._projection.apply(self._columns.apply(batch, reader)))
+            batches.append(self._columns.apply(batch, reader))
             start = stop
-        table = pa.Table.from_batches(batches, schema=self._projection.schema)
-        if np.array_equal(order, np.arange(len(order))):
-            return table
-        return table.take(pa.array(np.argsort(order)))
+        table = pa.Table.from_batches(batches, schema=OutputSchema(self._projection.wanted).schema)
+        if not np.array_equal(order, np.arange(len(order))):
+            table = table.take(pa.array(np.argsort(order)))
+        return pa.Table.from_batches(map(self._projection.apply, table.to_batches()), schema=self._projection.schema)
 
     def _readers(self, owners: Sequence[int]) -> list[FragmentReader]:
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}

@@ -160,11 +160,6 @@ def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceD
         dataset.to_table(columns=columns)
 
 
-def test_scan_with_column_expressions_raises_not_supported(dataset: lance_core.LanceDataset) -> None:
-    with pytest.raises(NotSupportedError, match="SQL expressions"):
-        dataset.to_table(columns={"twice": "a * 2"})
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
