@@ -111,4 +111,4 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
     try:
         migrate_to_v2_names(log)
     except NotFoundError as error:
-        raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root) from error
+        raise DatasetNotFoundError(f"no dataset exists at {log.uri}", path=log.root) from error

@@ -44,11 +44,11 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     if latest is None:
         if ignore_not_found and not paths:
             return
-        raise DatasetNotFoundError(f"dataset '{log.root}' does not exist; nothing was removed", path=log.root)
+        raise DatasetNotFoundError(f"dataset '{log.uri}' does not exist; nothing was removed", path=log.root)
     branch = latest.message.branch
     if branch:
         raise InvalidInputError(
-            f"{log.root} is branch {branch!r}, not a dataset; use branches.delete to remove it", branch=branch
+            f"{log.uri} is branch {branch!r}, not a dataset; use branches.delete to remove it", branch=branch
         )
     marker = f"/{VERSIONS_DIRECTORY}/"
     roots = sorted({path.partition(marker)[0] for path in paths if marker in path} | {log.root}, key=len, reverse=True)

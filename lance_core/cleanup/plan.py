@@ -232,7 +232,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     """Plan a cleanup as :func:`plan_cleanup` does, with a manifest in place of a dataset handle."""
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
-            f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
+            f"{log.uri}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
             "version that is not detached, and clean up from there",
             version=manifest.version,
         )

@@ -101,7 +101,7 @@ def survey_versions(
     branches = tuple(read_branches(line, found))
     names = log.newer_than(0)
     if not names:
-        raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root)
+        raise DatasetNotFoundError(f"no dataset exists at {log.uri}", path=log.root)
     in_force = TagsInForce.read(line.main.store, line.main.root, now_ns)
     tags, leases = versions_on(line, in_force.tags), versions_on(line, in_force.leases)
     stored = {owner_of(file.path) for file in files}

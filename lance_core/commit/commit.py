@@ -82,7 +82,7 @@ def commit(
     """
     if is_detached_version(transaction.read_version):
         raise NotSupportedError(
-            f"{log.root}: version {transaction.read_version} is detached; only another detached version can be "
+            f"{log.uri}: version {transaction.read_version} is detached; only another detached version can be "
             "committed on top of it",
             version=transaction.read_version,
         )
@@ -97,7 +97,7 @@ def commit(
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
-                f"no dataset exists at {log.root}; only an Overwrite without a read version creates one",
+                f"no dataset exists at {log.uri}; only an Overwrite without a read version creates one",
                 path=log.root,
             ) from error
         raise
@@ -123,13 +123,13 @@ def commit_outside_lineage(
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
         raise NotSupportedError(
-            f"{log.root}: a detached version must be based on an existing version; specify a read version"
+            f"{log.uri}: a detached version must be based on an existing version; specify a read version"
         )
     try:
         attempt = DetachedCommit(log, transaction, known)
     except VersionNotFoundError as error:
         if log.latest() is None:
-            raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root) from error
+            raise DatasetNotFoundError(f"no dataset exists at {log.uri}", path=log.root) from error
         raise
     completion = DraftCompletion(log, transaction.operation, options)
     draft = completion.build(attempt, attempt.current)

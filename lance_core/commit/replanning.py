@@ -118,7 +118,7 @@ class Replanning:
         log = self._view.log
         if self.number > self._policy.retries or is_late:
             raise TooMuchWriteContentionError(
-                f"{log.root}: the {self._change} failed: every attempt had a conflict (number of attempts: "
+                f"{log.uri}: the {self._change} failed: every attempt had a conflict (number of attempts: "
                 f"{self.number}); the last conflict was: {error}",
                 path=log.root,
                 attempts=self.number,
@@ -142,5 +142,5 @@ def _is_outdated(view: TableView) -> bool:
 def _latest(log: VersionLog) -> Manifest:
     latest = log.read_latest()
     if latest is None:
-        raise DatasetNotFoundError(f"dataset '{log.root}' no longer exists", path=log.root)
+        raise DatasetNotFoundError(f"dataset '{log.uri}' no longer exists", path=log.root)
     return latest

@@ -131,7 +131,7 @@ class _RewritesCommit:
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
             planned = min(result.read_version for result in self._lost)
             raise RetryableCommitConflictError(
-                f"{self._log.root}: other writers have changed fragments {ids[:20]} since version {planned}, on which "
+                f"{self._log.uri}: other writers have changed fragments {ids[:20]} since version {planned}, on which "
                 "the rewrite is based; plan the rewrite again",
                 path=self._log.root,
                 fragments=ids,

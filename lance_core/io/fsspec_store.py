@@ -65,7 +65,8 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
         ) from error
     return FsspecStore(
         lambda: kind(**arguments, skip_instance_cache=True, use_listings_cache=False),
-        place=f"{scheme}://{container}",
+        scheme=scheme,
+        container=container,
         exclusive=backend.exclusive,
         secrets=secrets,
         settings=sha256(repr(sorted(arguments.items())).encode()).hexdigest(),
@@ -77,7 +78,8 @@ class FsspecStore:
 
     Args:
         connect: creates the fsspec file system; called once in each process.
-        place: name of the container, for messages.
+        scheme: scheme of URIs, for messages.
+        container: name of the container.
         exclusive: arguments with which ``pipe_file`` performs an exclusive create.
         secrets: values that must not appear in messages.
         settings: a digest of the settings and credentials; stores with the same place and digest are equal. None if the
@@ -88,14 +90,16 @@ class FsspecStore:
         self,
         connect: Callable[[], Any],
         *,
-        place: str,
+        scheme: str,
+        container: str,
         exclusive: Mapping[str, Any],
         secrets: tuple[str, ...] = (),
         settings: str | None = None,
     ) -> None:
         """Create the store without connecting."""
         self._connect = connect
-        self._place = place
+        self._scheme = scheme
+        self._place = f"{scheme}://{container}"
         self._exclusive = exclusive
         self._secrets = secrets
         self._settings = settings
@@ -135,7 +139,7 @@ class FsspecStore:
             parts = self._files().cat_ranges([path] * len(reads), starts, stops, on_error="raise")
         found = [pa.py_buffer(b"")] * len(ranges)
         for read, part in zip(reads, parts, strict=True):
-            _check_length(path, read.extent, len(part))
+            _check_length(f"{self._scheme}://{path}", read.extent, len(part))
             buffer = pa.py_buffer(part)
             for member in read.members:
                 place = ranges[wanted[member]]
@@ -233,7 +237,7 @@ class FsspecStore:
             raise
         except Exception as error:  # noqa: BLE001  # packages raise what they like
             # The error is not chained: the text of the original error may contain secrets.
-            raise translate_fsspec(error, verb, path, self._secrets) from None
+            raise translate_fsspec(error, verb, f"{self._scheme}://{path}", self._secrets) from None
 
 
 def _check_length(path: str, extent: ByteRange, found: int) -> None:

@@ -40,6 +40,14 @@ _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _KEPT_CLIENTS: Final = 32
 
+_VERBS: Final = {
+    "abort_multipart_upload": "abort the upload of",
+    "delete_object": "delete",
+    "head_object": "find",
+    "list_objects_v2": "list",
+}
+"""Operation -> the verb that messages use for it; all other operations write."""
+
 _R = TypeVar("_R")
 _lock: Final = fork_lock()
 _clients: OrderedDict[S3Settings, S3Client] = OrderedDict()
@@ -110,7 +118,7 @@ class S3Client:
             answer: dict[str, Any] = await getattr(await self._api(), operation)(**parameters)
             return answer
 
-        return await self._repeating(send, operation.replace("_", " "), place, once=once)
+        return await self._repeating(send, _VERBS.get(operation, "write"), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
         """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated."""

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["redacted", "status_of", "translate"]
 
-_MISSING: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NoSuchUpload", "NotFound", "404"})
+_NO_BODY: Final = "404"
+_MISSING: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NoSuchUpload", "NotFound", _NO_BODY})
 _REFUSED: Final = frozenset(
     {
         "AccessDenied",
@@ -136,9 +137,12 @@ def _of_answer(
     found = f"the store responded with {status} {code}" + (f": {text}" if text and text != code else "")
     facts: dict[str, object] = {"path": place, "status": status, "code": code}
     if code == "NoSuchBucket":
-        return StorageError(f"{what}: the bucket does not exist", errno=errno.ENOENT, **facts)
+        bucket = place.partition("://")[2].partition("/")[0]
+        return StorageError(f"{what}: bucket {bucket!r} does not exist", errno=errno.ENOENT, **facts)
     if code in _MISSING:
-        return NotFoundError(f"{what}: the object does not exist", **facts)
+        # The response to a HEAD request has no body, which would tell.
+        missing = "the object or its bucket" if code == _NO_BODY else "the object"
+        return NotFoundError(f"{what}: {missing} does not exist", **facts)
     if code in _REFUSED or status in (401, 403):
         return AccessDeniedError(f"{what}: {found}", errno=errno.EACCES, **facts)
     if code in _THROTTLED or status == 429:

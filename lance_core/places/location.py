@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.io.uri import resolve
+from lance_core.io.uri import place_of, resolve
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.commit_protocols.locked import LockedCreate
 from lance_core.table.manifest_stores.opening import open_manifest_store
@@ -53,9 +54,10 @@ def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: C
         NotSupportedError: a package that the scheme requires is not installed.
     """
     store, root = resolve(uri, storage_options)
+    place = replace(place_of(uri), query="")
     manifests = open_manifest_store(uri, storage_options)
     protocol: CommitProtocol | None = None if manifests is None else ExternalCommit(manifests)
-    return locked(VersionLog(store, root, protocol), commit_lock)
+    return locked(VersionLog(store, root, protocol, place), commit_lock)
 
 
 def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
@@ -66,4 +68,4 @@ def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
         raise InvalidInputError(
             "commit_lock cannot be used with an external manifest store, because other writers would not use the lock"
         )
-    return VersionLog(log.store, log.root, LockedCreate(commit_lock))
+    return log.with_protocol(LockedCreate(commit_lock))

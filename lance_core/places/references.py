@@ -72,7 +72,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
         if error.errno != errno.ENOTDIR:
             raise
         raise DatasetNotFoundError(
-            f"no dataset exists at {log.root}: part of this path is a file, not a directory", path=log.root
+            f"no dataset exists at {log.uri}: part of this path is a file, not a directory", path=log.root
         ) from error
 
 
@@ -130,8 +130,8 @@ def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool)
         if latest is not None:
             return latest
     if is_other_line:
-        raise RefNotFoundError(f"no branch exists at {log.root}", path=log.root)
-    raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root)
+        raise RefNotFoundError(f"no branch exists at {log.uri}", path=log.root)
+    raise DatasetNotFoundError(f"no dataset exists at {log.uri}", path=log.root)
 
 
 def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:

@@ -260,7 +260,7 @@ class Branches:
                 if made_by is not None and made_by.operation == clone:
                     return manifest
         raise RefAlreadyExistsError(
-            f"{target.root} contains versions of branch {clone.branch_name!r}, but the branch has no record in "
+            f"{target.uri} contains versions of branch {clone.branch_name!r}, but the branch has no record in "
             "_refs/branches; remove them with branches.delete",
             branch=clone.branch_name,
         ) from error

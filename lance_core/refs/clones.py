@@ -84,7 +84,7 @@ def deep_clone(source: TableView, target: VersionLog, storage_options: Mapping[s
     latest = target.latest()
     if latest is not None:
         raise AlreadyExistsError(
-            f"a dataset already exists at {target.root}; its latest version is {latest.version}", path=target.root
+            f"a dataset already exists at {target.uri}; its latest version is {latest.version}", path=target.root
         )
     field = _field_with_references(source.manifest, source.locator) if source.manifest.base_paths else None
     if field is not None:

@@ -71,12 +71,12 @@ def clone_version(
     transaction = Transaction(read_version=clone.ref_version, operation=clone)
     manifest = commit(target, transaction, options, known=source)
     # Clones of different versions create manifests with different names: if two writers see each other's, both give up.
-    with known_to_exist(f"version {manifest.version} of {target.root}"):
+    with known_to_exist(f"version {manifest.version} of {target.uri}"):
         rival = _find_rival(target, manifest)
     if rival is not None:
         withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
-            f"another writer created version {rival.version} of a dataset at {target.root}", path=target.root
+            f"another writer created version {rival.version} of a dataset at {target.uri}", path=target.root
         )
     return manifest
 
@@ -104,7 +104,7 @@ def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
                     return None
                 reason = f"version {following.version}, the first version after the clone, was removed"
                 raise CommitOutcomeUnknownError(
-                    f"{target.root}: cannot determine whether another writer created the same dataset: {reason}",
+                    f"{target.uri}: cannot determine whether another writer created the same dataset: {reason}",
                     path=target.root,
                     version=following.version,
                 )

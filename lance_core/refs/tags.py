@@ -237,7 +237,7 @@ class Tags:
 def _latest_version(log: VersionLog) -> int:
     latest = log.latest()
     if latest is None:
-        raise VersionNotFoundError(f"{log.root} has no versions")
+        raise VersionNotFoundError(f"{log.uri} has no versions")
     return latest.version
 
 

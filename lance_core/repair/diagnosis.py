@@ -84,7 +84,7 @@ def _require_table(log: VersionLog, files: Sequence[StoredFile]) -> None:
     if isinstance(log.protocol, ExternalCommit) and log.protocol.knows(log):
         return
     raise DatasetNotFoundError(
-        f"no dataset exists at {log.root}: no manifests were found in {VERSIONS_DIRECTORY}/", path=log.root
+        f"no dataset exists at {log.uri}: no manifests were found in {VERSIONS_DIRECTORY}/", path=log.root
     )
 
 

@@ -371,7 +371,7 @@ class Destination:
                 continue
             return replace(self, manifest=manifest, line=line)
         raise RetryableCommitConflictError(
-            f"{self.log.root}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} "
+            f"{self.log.uri}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} "
             "attempts",
             path=self.log.root,
         )

@@ -87,7 +87,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
         # A cleanup removed the version, or it belonged to an earlier branch with the same name. Clocks may differ.
         if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
             raise RetryableCommitConflictError(
-                f"{log.root}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
+                f"{log.uri}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
                 "has been recreated since; open the branch again",
                 path=log.root,
                 version=manifest.version,

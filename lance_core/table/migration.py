@@ -40,12 +40,12 @@ def migrate_to_v2_names(log: VersionLog) -> int:
     """
     if isinstance(log.protocol, ExternalCommit):
         raise NotSupportedError(
-            f"{log.root}: manifest names are managed by the external manifest store and cannot be migrated"
+            f"{log.uri}: manifest names are managed by the external manifest store and cannot be migrated"
         )
     directory = log.store.join(log.root, VERSIONS_DIRECTORY)
     names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
     if not names:
-        raise NotFoundError(f"no dataset exists at {log.root}", path=log.root)
+        raise NotFoundError(f"no dataset exists at {log.uri}", path=log.root)
     old = sorted((name for name in names if name.naming is ManifestNaming.V1), key=lambda name: name.version)
     for name in old:
         _migrate(log, name)
@@ -61,6 +61,6 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
         return
     if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(
-            f"{log.root}: version {old.version} has two different manifests, {source} and {target}", path=source
+            f"{log.uri}: version {old.version} has two different manifests, {source} and {target}", path=source
         )
     log.store.delete(source)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome
+    from lance_core.io.uri import Place
     from lance_core.table.commit_protocols.api import CommitProtocol
 
 __all__ = ["VersionLog"]
@@ -67,13 +68,17 @@ class VersionLog:
         store: the store of the table.
         root: path of the table in the store.
         protocol: decides which writer creates a version; if None, the store itself decides.
+        place: the URI from which the store was opened, for messages; if None, messages contain paths.
     """
 
-    def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None, place: Place | None = None
+    ) -> None:
         """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._protocol = ConditionalCreate() if protocol is None else protocol
+        self._place = place
 
     @property
     def store(self) -> ObjectStore:
@@ -90,9 +95,22 @@ class VersionLog:
         """The commit protocol, which decides which writer creates a version."""
         return self._protocol
 
+    @property
+    def uri(self) -> str:
+        """The table as messages name it: its URI, with the scheme, or its path if it was opened by a path."""
+        return self.uri_of(self._root)
+
+    def uri_of(self, path: str) -> str:
+        """Return a path in the store as messages name it; see :attr:`uri`."""
+        return path if self._place is None else self._place.uri(path)
+
     def at(self, root: str) -> VersionLog:
         """Return the version log of another table in the same store, such as a branch, with the same protocol."""
-        return VersionLog(self._store, root, self._protocol)
+        return VersionLog(self._store, root, self._protocol, self._place)
+
+    def with_protocol(self, protocol: CommitProtocol) -> VersionLog:
+        """Return the version log of the same table with another protocol."""
+        return VersionLog(self._store, self._root, protocol, self._place)
 
     def path(self, name: ManifestName) -> str:
         """Return the path of a version's manifest."""
@@ -170,9 +188,11 @@ class VersionLog:
             buffer = self._get(name)
         except NotFoundError as error:
             raise VersionNotFoundError(
-                f"{self._root} has no version {name.version}: {path} does not exist", version=name.version, path=path
+                f"{self.uri} has no version {name.version}: {self.uri_of(path)} does not exist",
+                version=name.version,
+                path=path,
             ) from error
-        return Manifest.parse(buffer, path=path, name=name)
+        return Manifest.parse(buffer, path=self.uri_of(path), name=name)
 
     def read_latest(self) -> Manifest | None:
         """Return the manifest of the latest version; None if the table does not exist.
@@ -203,13 +223,13 @@ class VersionLog:
         if is_detached_version(version):
             return self.read(ManifestName(version, ManifestNaming.V2))
         if not 0 < version < 2**63:
-            raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+            raise VersionNotFoundError(f"{self.uri} has no version {version}", version=version)
         for naming in _NAMINGS:
             try:
                 return self.read(ManifestName(version, naming))
             except VersionNotFoundError:
                 continue
-        raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+        raise VersionNotFoundError(f"{self.uri} has no version {version}", version=version)
 
     def manifest_info(self, name: ManifestName) -> ObjectInfo:
         """Return the size and modification time of a manifest that was listed.
@@ -233,7 +253,7 @@ class VersionLog:
                     return self._store.head(self.path(name)).num_bytes
                 if self._protocol.recover(self, name):
                     return self._store.head(self.path(name)).num_bytes
-        raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+        raise VersionNotFoundError(f"{self.uri} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
         """Commit a version: create its manifest unless a manifest with this name exists.
@@ -353,7 +373,7 @@ class VersionLog:
     def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:
         if seen is not None and seen.naming is not name.naming:
             raise CorruptDataError(
-                f"{self._root} has manifests of both naming schemes: a migration to V2 names was interrupted; "
+                f"{self.uri} has manifests of both naming schemes: a migration to V2 names was interrupted; "
                 "finish it with migrate_manifest_paths_v2",
                 path=self._root,
             )

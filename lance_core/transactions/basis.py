@@ -166,7 +166,7 @@ class Basis:
         if latest is None:
             if not self._transaction.operation.makes_tables:
                 raise VersionNotFoundError(
-                    f"{self._log.root} has no versions; only an overwrite can create the first version"
+                    f"{self._log.uri} has no versions; only an overwrite can create the first version"
                 )
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
@@ -182,7 +182,7 @@ class Basis:
             return earlier
         latest_manifest = self._log.read_latest()
         if latest_manifest is None:
-            raise VersionNotFoundError(f"{self._log.root} no longer has any versions")
+            raise VersionNotFoundError(f"{self._log.uri} no longer has any versions")
         self._manifest = latest_manifest
         self._judged_version = latest_manifest.version
         return []
@@ -197,7 +197,7 @@ class Basis:
         names = [*self._read_version_names, *newer]
         if not names:
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version}, which is the read version of the change",
+                f"{self._log.uri} has no version {read_version}, which is the read version of the change",
                 version=read_version,
             )
         if self._transaction.operation.holds_values and not self._read_version_names:
@@ -205,7 +205,7 @@ class Basis:
             if own is not None:
                 return own
             raise VersionNotFoundError(
-                f"{self._log.root} no longer has version {read_version}, from which the index was built; the values "
+                f"{self._log.uri} no longer has version {read_version}, from which the index was built; the values "
                 "that have changed since then cannot be determined",
                 version=read_version,
             )

@@ -58,7 +58,7 @@ class DetachedCommit:
             read = log.read_version(transaction.read_version)
         if read.naming is not ManifestNaming.V2:
             raise NotSupportedError(
-                f"{log.root}: a table whose manifests have V1 names cannot have detached versions; use "
+                f"{log.uri}: a table whose manifests have V1 names cannot have detached versions; use "
                 "migrate_manifest_paths_v2 to rename the manifests"
             )
         self.current = _numbered(read, version - 1)

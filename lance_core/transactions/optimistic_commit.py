@@ -388,7 +388,7 @@ class OptimisticCommit:
             try:
                 newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
-                    reason = f"the branch at {self._log.root} was deleted or recreated in the meantime"
+                    reason = f"the branch at {self._log.uri} was deleted or recreated in the meantime"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)

@@ -46,7 +46,7 @@ def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, s
     missing = _find_missing(log, manifest, storage_options)
     if missing is not None:
         raise NotFoundError(
-            f"{log.root}: version {version} cannot be restored: its file {missing} is missing",
+            f"{log.uri}: version {version} cannot be restored: its file {missing} is missing",
             path=missing,
             version=version,
         )

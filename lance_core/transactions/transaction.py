@@ -197,7 +197,7 @@ def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
     Raises:
         CorruptDataError: the transaction cannot be decoded.
     """
-    what = f"transaction of version {manifest.version} of {log.root}"
+    what = f"transaction of version {manifest.version} of {log.uri}"
     if manifest.transaction is not None:
         return Transaction.parse(manifest.transaction, what)
     if not manifest.message.transaction_file:

@@ -127,7 +127,7 @@ def write_rows(
     mode = request.mode
     if mode is Mode.CREATE and manifest is not None:
         raise AlreadyExistsError(
-            f"a dataset already exists at {log.root} (version {manifest.version}); choose mode 'append' or 'overwrite'",
+            f"a dataset already exists at {log.uri} (version {manifest.version}); choose mode 'append' or 'overwrite'",
             path=log.root,
         )
     log.require_commits()
@@ -171,7 +171,7 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.root}: the append failed: in each of {_MAX_PLACEMENTS} attempts, a cleanup removed the version "
+        f"{log.uri}: the append failed: in each of {_MAX_PLACEMENTS} attempts, a cleanup removed the version "
         "that it read",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
@@ -205,7 +205,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
             "the rows again"
         )
         raise RetryableCommitConflictError(
-            f"{log.root}: as of version {latest.version}, {reason}",
+            f"{log.uri}: as of version {latest.version}, {reason}",
             path=log.root,
             version=latest.version,
         )

@@ -1,6 +1,7 @@
 """Branches, clones and bases on S3, in memory, and across stores."""
 
 import pickle
+import re
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +10,16 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.errors import InvalidTypeError, NotSupportedError, StorageError
+from lance_core.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    DatasetNotFoundError,
+    InvalidTypeError,
+    NotSupportedError,
+    RefNotFoundError,
+    StorageError,
+    VersionNotFoundError,
+)
 from tests.support.numbered_rows import numbered_rows
 from tests.support.s3_servers import S3Server
 
@@ -181,3 +191,52 @@ def test_a_dataset_copied_elsewhere_works_unchanged(
         other.write_dataset(numbered_rows(30, 31), root, mode="append")
         assert lance.dataset(root).count_rows() == lance_core.dataset(root).count_rows() == 25
     assert lance_core.dataset(uri, storage_options=options).count_rows() == 24
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_errors_name_the_uri_of_a_dataset_on_s3_with_its_scheme(server: S3Server, scheme: str) -> None:
+    uri, none, options = server.uri(scheme=scheme), server.uri("none.lance", scheme), server.options()
+    dataset = lance_core.write_dataset(numbered_rows(0, 2), uri, storage_options=options)
+    with pytest.raises(DatasetNotFoundError, match=rf"^no dataset exists at {none}$"):
+        lance_core.dataset(none, storage_options=options)
+    with pytest.raises(DatasetNotFoundError, match=rf"^dataset '{none}' does not exist"):
+        lance_core.LanceDataset.drop(none, storage_options=options)
+    with pytest.raises(VersionNotFoundError, match=rf"^{uri} has no version 9$"):
+        dataset.checkout_version(9)
+    with pytest.raises(RefNotFoundError, match=rf"^no branch exists at {uri}/tree/b$"):
+        dataset.checkout_version(("b", None))
+    with pytest.raises(AlreadyExistsError, match=rf"^a dataset already exists at {uri} \("):
+        lance_core.write_dataset(numbered_rows(0, 2), uri, storage_options=options)
+    (manifest,) = (key for key in server.keys(uri) if key.endswith(".manifest"))
+    path = f"{uri.partition('://')[2].partition('/')[2]}/{manifest}"
+    server.client().put_object(Bucket=server.bucket, Key=path, Body=b"short")
+    with pytest.raises(CorruptDataError, match=rf"^manifest {uri}/{manifest}: "):
+        lance_core.dataset(uri, storage_options=options)
+
+
+def test_errors_say_that_the_bucket_of_a_dataset_does_not_exist(server: S3Server) -> None:
+    uri, options = "s3://lance-no-such-bucket/t.lance", server.options()
+    message = (
+        r"^cannot (list|read) s3://lance-no-such-bucket/t\.lance/_versions.*: bucket 'lance-no-such-bucket' does not"
+    )
+    with pytest.raises(StorageError, match=message):
+        lance_core.dataset(uri, storage_options=options)
+    with pytest.raises(StorageError, match=message):
+        lance_core.dataset(uri, 3, storage_options=options)
+    with pytest.raises(StorageError, match=message):
+        lance_core.write_dataset(numbered_rows(0, 2), uri, storage_options=options)
+    with pytest.raises(lance_core.NotFoundError, match=f"^cannot find {uri}: the object or its bucket does"):
+        lance_core.LanceFileReader(uri, storage_options=options)
+
+
+def test_errors_name_the_uri_of_a_dataset_in_memory_or_in_files_with_its_scheme(tmp_path: Path) -> None:
+    for uri in ("memory://messages/none.lance", f"file://{tmp_path}/none.lance", f"{tmp_path}/none.lance"):
+        with pytest.raises(DatasetNotFoundError, match=rf"^no dataset exists at {uri}$"):
+            lance_core.dataset(uri)
+
+
+def test_errors_of_an_external_manifest_store_leave_out_its_settings(tmp_path: Path) -> None:
+    uri = f"file+sql://{tmp_path}/none.lance"
+    options = {"sql_url": f"sqlite:///{tmp_path / 'versions.db'}"}
+    with pytest.raises(DatasetNotFoundError, match=rf"^no dataset exists at {re.escape(uri)}$"):
+        lance_core.dataset(f"{uri}?sqlTableName=t", storage_options=options)

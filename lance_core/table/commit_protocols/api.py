@@ -28,6 +28,11 @@ class VersionPlaces(Protocol):
         """Path of the table in the store."""
         ...
 
+    @property
+    def uri(self) -> str:
+        """The table as messages name it."""
+        ...
+
     def path(self, name: ManifestName) -> str:
         """Return the path of a version's manifest."""
         ...

@@ -42,5 +42,5 @@ class ConditionalCreate(CommitProtocol):
 def _require_atomic(places: VersionPlaces) -> None:
     if not places.store.capabilities.atomic_create:
         raise UnsafeStoreError(
-            f"{places.root}: the store cannot create files atomically, so commits are not safe", path=places.root
+            f"{places.uri}: the store cannot create files atomically, so commits are not safe", path=places.root
         )

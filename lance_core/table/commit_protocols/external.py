@@ -158,7 +158,7 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but the "
+                f"{places.uri}: the staged manifest of version {row.version} has {len(data)} bytes, but the "
                 f"external manifest store records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,
@@ -181,7 +181,7 @@ class ExternalCommit:
                 self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
             return name
         raise CorruptDataError(
-            f"{places.root}: version {row.version} is reserved in the external manifest store, but its staged "
+            f"{places.uri}: version {row.version} is reserved in the external manifest store, but its staged "
             f"manifest {row.path} is missing; delete the row of this version from the store to return to the previous "
             "version",
             path=_path_of(places, row),

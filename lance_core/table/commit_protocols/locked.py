@@ -62,7 +62,7 @@ class LockedCreate(CommitProtocol):
                 if has_object(places.store, path):
                     # Raised so that the lock's __exit__ receives it; caught below, unless the lock suppresses it.
                     raise CommitConflictError(
-                        f"version {name.version} of {places.root} already exists", version=name.version
+                        f"version {name.version} of {places.uri} already exists", version=name.version
                     )
                 places.store.put(path, data, depends_on=depends_on)
                 outcome = PutOutcome.CREATED
@@ -72,7 +72,7 @@ class LockedCreate(CommitProtocol):
             raise
         except Exception as error:
             raise StorageError(
-                f"{places.root}: the commit_lock for version {name.version} failed: {type(error).__name__}: {error}",
+                f"{places.uri}: the commit_lock for version {name.version} failed: {type(error).__name__}: {error}",
                 path=path,
             ) from error
         return outcome

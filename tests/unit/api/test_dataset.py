@@ -303,14 +303,14 @@ def test_tags_open_the_tagged_version(versions: str, store: CountingStore) -> No
     store.put("table/_refs/tags/broken.json", b'{"version": ')
     assert lance_core.dataset(versions, version="good").version == 2
     assert lance_core.dataset(versions).checkout_version("good").version == 2
-    with pytest.raises(RefNotFoundError, match="no branch exists at table/tree/b"):
+    with pytest.raises(RefNotFoundError, match=rf"^no branch exists at {versions}/tree/b$"):
         lance_core.dataset(versions, version="other")
     with pytest.raises(CorruptDataError, match=r"broken\.json"):
         lance_core.dataset(versions, version="broken")
     for tag in ("absent", "../x", ""):
         with pytest.raises(RefNotFoundError):
             lance_core.dataset(versions, version=tag)
-    with pytest.raises(RefNotFoundError, match="no branch exists at table/tree/b"):
+    with pytest.raises(RefNotFoundError, match=f"no branch exists at {versions}/tree/b"):
         lance_core.dataset(versions).checkout_version(("b", 1))
 
 

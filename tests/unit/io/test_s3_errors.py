@@ -70,8 +70,13 @@ def test_s3_errors_are_translated_with_retryable_and_in_flight(
 
 def test_missing_s3_bucket_is_distinguished_from_a_missing_object() -> None:
     found = _translated(_answer(404, "NoSuchBucket"))
-    assert "bucket does not exist" in str(found)
+    assert str(found) == "cannot read s3://bucket/key: bucket 'bucket' does not exist"
     assert found.errno == errno.ENOENT
+
+
+def test_missing_s3_object_without_an_error_body_may_be_a_missing_bucket() -> None:
+    assert str(_translated(_answer(404, "404"))).endswith(": the object or its bucket does not exist")
+    assert str(_translated(_answer(404, "NoSuchKey"))).endswith(": the object does not exist")
 
 
 def test_secrets_are_removed_from_s3_error_messages() -> None:

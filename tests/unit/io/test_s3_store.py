@@ -139,7 +139,7 @@ def test_s3_endpoint_that_includes_the_bucket_is_reduced_to_its_host(server: S3S
 @pytest.mark.parametrize(
     ("uri", "more", "expected", "message"),
     [
-        ("s3://no-such-bucket-anywhere/t", {}, StorageError, "bucket does not exist"),
+        ("s3://no-such-bucket-anywhere/t", {}, StorageError, "'no-such-bucket-anywhere' does not exist"),
         ("s3://{bucket}/none", {}, lance_core.DatasetNotFoundError, "no dataset"),
         ("s3://{bucket}/none", {"aws_endpoint": "http://127.0.0.1:1"}, StorageError, "connection failed"),
         ("s3://", {}, lance_core.InvalidInputError, "bucket"),

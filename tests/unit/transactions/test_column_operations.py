@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
@@ -21,6 +22,7 @@ from lance_core.transactions.operations.operation import Operation
 from lance_core.transactions.operations.parts import OverlayGroup
 from lance_core.transactions.operations.project import Project
 from lance_core.transactions.operations.update import Update, UpdateMode
+from lance_core.transactions.public_transaction import LanceOperation
 from lance_core.transactions.transaction import Transaction
 from tests.support.manifests import (
     column_file,
@@ -307,6 +309,31 @@ def test_projection_keeps_the_last_file_of_a_fragment() -> None:
 def test_project_operation_with_other_fields_is_refused(operation: Project, kind: type[LanceError], match: str) -> None:
     with pytest.raises(kind, match=match):
         operation.apply(on(table(part(0))))
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ([("b", pa.int32())], "field 0 ('a' of type 'int64') cannot become 'b' of type 'int32'"),
+        ([("b", pa.int64())], "field 'b' has id 1 in the table, but id 0 in the projection"),
+        ([("a", pa.int64()), ("x", pa.int64()), ("y", pa.int64())], "version 3 has no field 2 ('y')"),
+    ],
+)
+def test_projection_to_an_arrow_schema_that_needs_field_ids_is_refused(
+    columns: list[tuple[str, pa.DataType]], problem: str
+) -> None:
+    operation = LanceOperation.Project(pa.schema(columns)).to_record()
+    with pytest.raises(SchemaMismatchError) as raised:
+        operation.apply(on(table(part(0))))
+    assert str(raised.value).startswith(problem)
+    assert "an Arrow schema were numbered from 0" in str(raised.value)
+    assert "`dataset.lance_schema.project(…)`" in str(raised.value)
+
+
+def test_projection_to_an_arrow_schema_renames_fields_in_their_order() -> None:
+    renamed = LanceOperation.Project(pa.schema([("x", pa.int64()), ("b", pa.string())])).to_record()
+    result = sealed(renamed.apply(on(table(part(0)))))
+    assert [(each.name, each.id) for each in result.schema.fields] == [("x", 0), ("b", 1)]
 
 
 def test_projection_may_rename_and_reorder_fields() -> None:
