@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment"]
+__all__ = ["ColumnStatistics", "FieldSource", "Pace", "RowStatistics", "Segment"]
 
 
 class Segment(Protocol):
@@ -112,14 +112,32 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known about the values of a field in each of several ranges of rows, as they are read from the file.
+
+    All arrays have shape (num_ranges,).
+
+    Attributes:
+        least: the minimum, not counting nulls and NaN; null = unknown.
+        greatest: the maximum, not counting nulls and NaN; null = unknown.
+        may_be_null: mask of the ranges in which a value may be null.
+        may_be_valid: mask of the ranges in which a value may be other than null.
+    """
+
+    least: pa.Array
+    greatest: pa.Array
+    may_be_null: NDArray[np.bool_]
+    may_be_valid: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class RowStatistics:
     """Statistics about ranges of rows, as recorded in a file.
 
     Attributes:
         row_starts: first row of each range, followed by the number of rows in the file; shape (num_ranges + 1,).
-        bounds: maps each field id to the minima and the maxima of the ranges; an unknown bound is null. Fields without
-            statistics are omitted.
+        columns: maps each field id to what is known about the field; fields without statistics are omitted.
     """
 
     row_starts: NDArray[np.int64]
-    bounds: Mapping[int, tuple[pa.Array, pa.Array]]
+    columns: Mapping[int, ColumnStatistics]

@@ -26,8 +26,8 @@ from lance_core.predicate.coercion import (
     evaluated_type,
     range_type,
 )
-from lance_core.predicate.column_bounds import comparison_of, condition_of, joined
-from lance_core.predicate.expressions import Column, Constant, Expression, computed
+from lance_core.predicate.column_bounds import comparison_of, condition_of, joined, negation_of
+from lance_core.predicate.expressions import Column, Constant, Expression, NullTest, computed
 from lance_core.predicate.functions import bind_call
 from lance_core.predicate.kernels import (
     ARITHMETIC,
@@ -61,7 +61,7 @@ from lance_core.predicate.syntax import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lance_core.predicate.expressions import Values
+    from lance_core.predicate.expressions import Condition, Values
     from lance_core.schema.field import Schema
 
 __all__ = ["Binder"]
@@ -122,13 +122,14 @@ class Binder:
 
     @bind.register
     def _(self, node: Not, adapts: bool = False) -> Expression:
-        return computed(pc.invert, _BOOL, self._condition(node.operand))
+        operand = self._condition(node.operand)
+        return computed(pc.invert, _BOOL, operand, condition=negation_of(operand))
 
     @bind.register
     def _(self, node: Test, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand) if node.what == "NULL" else self._condition(node.operand)
-        test = computed(TESTS[node.what], _BOOL, operand)
-        return computed(pc.invert, _BOOL, test) if node.negated else test
+        test = computed(TESTS[node.what], _BOOL, operand, condition=_condition_of_test(node.what, operand))
+        return computed(pc.invert, _BOOL, test, condition=negation_of(test)) if node.negated else test
 
     @bind.register
     def _(self, node: Negation, adapts: bool = False) -> Expression:
@@ -289,6 +290,13 @@ class Binder:
         dtype = pa.large_string()
         operands = [converted(left, dtype), converted(right, dtype), Constant(pa.scalar("", dtype))]
         return computed(pc.binary_join_element_wise, dtype, *operands)
+
+
+def _condition_of_test(what: str, operand: Expression) -> Condition | None:
+    """Return the conditions that IS NULL, IS TRUE, or IS FALSE implies."""
+    if what == "NULL":
+        return NullTest(operand.index, is_null=True) if isinstance(operand, Column) else None
+    return condition_of(operand) if what == "TRUE" else negation_of(operand)
 
 
 def _literal(node: Value, column: Column) -> Expression:

@@ -1,67 +1,116 @@
-"""Derives bounds on columns from a predicate: comparisons with constants, combined with AND and OR.
+"""Derives conditions on columns from a predicate: comparisons with constants and tests for null, combined with AND, OR.
 
-Comparing the bounds with the minimum and maximum values of a group of rows can prove that no row in the group satisfies
-the predicate. Any part of the predicate that is not such a comparison is assumed to be satisfied by every row.
+Comparing them with the statistics of a group of rows can prove that no row in the group satisfies the predicate. Any
+other part of the predicate is assumed to be satisfied by every row.
+
+NaN needs care, because statistics ignore it: NaN is greater than every number, or less than every number if its sign is
+negative. A single bound on floating-point numbers, such as ``x > 1``, therefore proves nothing. A lower bound together
+with an upper bound does, because NaN satisfies at most one of them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.predicate.coercion import convert
-from lance_core.predicate.expressions import AllOf, AnyOf, Column, Comparison, Computed, Constant
+from lance_core.predicate.expressions import AllOf, AnyOf, Column, Comparison, Computed, Constant, NullTest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from lance_core.file.field_source import ColumnStatistics
     from lance_core.predicate.expressions import Condition, Expression
 
-__all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
-
-Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
-"""The minimum and the maximum of a column in each group of rows: two arrays of shape (num_groups,); null = unknown."""
+__all__ = ["comparison_of", "condition_of", "joined", "may_match", "negation_of"]
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Maps each comparison operator to the one that is equivalent when the operands are exchanged."""
 
 
-def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:
+_LOWER: Final = frozenset({"=", ">", ">="})
+_UPPER: Final = frozenset({"=", "<", "<="})
+"""Comparison operators that are bounds from below, and from above."""
+
+
+def may_match(
+    condition: Condition | None, statistics: Mapping[int, ColumnStatistics], num_groups: int
+) -> NDArray[np.bool_]:
     """Determine which groups of rows may contain a row that satisfies the condition.
 
     Args:
         condition: condition of a predicate; None if nothing is known about it.
-        bounds: maps the index of a column of the predicate to its bounds; columns may be missing.
+        statistics: maps the index of a column of the predicate to its statistics; columns may be missing.
         num_groups: number of groups.
 
     Returns:
         A mask of shape (num_groups,); False only for groups in which no row satisfies the condition.
     """
+    return _possible(condition, statistics, num_groups, frozenset())
+
+
+def _possible(
+    condition: Condition | None,
+    statistics: Mapping[int, ColumnStatistics],
+    num_groups: int,
+    without_nan: frozenset[int],
+) -> NDArray[np.bool_]:
+    """See :func:`may_match`; in the columns ``without_nan``, rows with NaN cannot match for another reason."""
     if isinstance(condition, AllOf | AnyOf):
         combine = np.logical_and if isinstance(condition, AllOf) else np.logical_or
-        parts = [may_match(part, bounds, num_groups) for part in condition.parts]
+        if isinstance(condition, AllOf):
+            without_nan |= _bounded_columns(condition)
+        parts = [_possible(part, statistics, num_groups, without_nan) for part in condition.parts]
         return np.asarray(combine.reduce(parts), np.bool_)
-    if condition is None or condition.column not in bounds:
+    if condition is None or condition.column not in statistics:
         return np.ones(num_groups, np.bool_)
+    known = statistics[condition.column]
+    if isinstance(condition, NullTest):
+        return known.may_be_null if condition.is_null else known.may_be_valid
     try:
-        possible = _compared(condition, *bounds[condition.column])
+        possible = _compared(condition, known, ignores_nan=condition.column in without_nan)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The bounds cannot be converted to the type of the comparison.
         return np.ones(num_groups, np.bool_)
     return np.asarray(possible.fill_null(True))
 
 
+def _bounded_columns(condition: AllOf) -> frozenset[int]:
+    """Return the columns that have both a lower and an upper bound, neither of which is NaN."""
+    bounds = [each for each in _comparisons(condition) if not _is_nan(each.value)]
+    lower = {each.column for each in bounds if each.operator in _LOWER}
+    return frozenset(each.column for each in bounds if each.operator in _UPPER and each.column in lower)
+
+
+def _comparisons(condition: AllOf) -> Iterator[Comparison]:
+    """Yield the comparisons that must all be true."""
+    for part in condition.parts:
+        if isinstance(part, Comparison):
+            yield part
+        elif isinstance(part, AllOf):
+            yield from _comparisons(part)
+
+
 def condition_of(expression: Expression) -> Condition | None:
-    """Return the bounds on columns that an expression implies; None if there are none."""
+    """Return the conditions on columns that an expression implies; None if there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None
+
+
+def negation_of(expression: Expression) -> Condition | None:
+    """Return the conditions that NOT of an expression implies; None if there are none."""
+    if isinstance(expression, Column):
+        return Comparison(expression.index, "=", pa.scalar(False))
+    condition = condition_of(expression)
+    # Only a test for null implies nothing but itself, and is never null.
+    return NullTest(condition.column, not condition.is_null) if isinstance(condition, NullTest) else None
 
 
 def comparison_of(left: Expression, operator: str, right: Expression) -> Condition | None:
@@ -83,11 +132,11 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
     return AllOf(tuple(known)) if all_needed else AnyOf(tuple(known))
 
 
-def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
+def _compared(condition: Comparison, known: ColumnStatistics, *, ignores_nan: bool) -> pa.Array:
     """Return a mask of the groups in which a value may satisfy a comparison; null if unknown."""
-    value = condition.value
-    if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
-        # Bounds ignore NaN, which is greater than every number, or less than every number if its sign is negative.
+    value, least, greatest = condition.value, known.least, known.greatest
+    is_one_bound = pa.types.is_floating(least.type) and condition.operator != "=" and not ignores_nan
+    if _is_nan(value) or is_one_bound:
         return pa.nulls(len(least), pa.bool_())
     # Convert the bounds as values are converted when rows are compared; conversions preserve the order.
     least, greatest = _without_nan(convert(least, value.type)), _without_nan(convert(greatest, value.type))

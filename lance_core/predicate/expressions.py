@@ -23,6 +23,7 @@ __all__ = [
     "Condition",
     "Constant",
     "Expression",
+    "NullTest",
     "Values",
     "computed",
 ]
@@ -47,6 +48,19 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class NullTest:
+    """A test ``column IS NULL`` or ``column IS NOT NULL``.
+
+    Attributes:
+        column: index of the column among the columns that the predicate references.
+        is_null: whether null passes the test.
+    """
+
+    column: int
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     """A conjunction of conditions; None represents a part about which nothing is known."""
 
@@ -60,7 +74,7 @@ class AnyOf:
     parts: tuple[Condition | None, ...]
 
 
-Condition: TypeAlias = Comparison | AllOf | AnyOf
+Condition: TypeAlias = Comparison | NullTest | AllOf | AnyOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,9 @@ def _candidate_ranges(reader: RowReader, predicate: Predicate, config: ReadConfi
         return [(0, reader.num_live_rows)]
     ruled_out = np.zeros((0, 2), np.int64)
     for of_file in statistics:
-        by_id, starts = of_file.bounds, of_file.row_starts
-        bounds = {index: by_id[field_id] for index, field_id in enumerate(field_ids) if field_id in by_id}
-        possible = may_match(predicate.condition, bounds, len(starts) - 1)
+        by_id, starts = of_file.columns, of_file.row_starts
+        known = {index: by_id[field_id] for index, field_id in enumerate(field_ids) if field_id in by_id}
+        possible = may_match(predicate.condition, known, len(starts) - 1)
         rows = np.stack([starts[:-1], starts[1:]], axis=1)
         ruled_out = np.concatenate([ruled_out, rows[~possible]])
     if not len(ruled_out):

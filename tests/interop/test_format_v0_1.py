@@ -451,6 +451,14 @@ PREDICATES = [
     "a between 100 and 200",
     "s = 'k0000007' and f > 0.5",
     "d = date '1975-01-01'",
+    "f between 1000 and 1010",
+    "f > 1000 and (s is not null and f <= 1010)",
+    "a is null",
+    "nulls is null and f is null",
+    "sparse is not null",
+    "not (sparse is null) and f is not null",
+    "sorted is false and s = 'k0199999'",
+    "not sorted and s = 'k0199999'",
 ]
 UNPRUNED = [
     "f > 28000",
@@ -458,13 +466,16 @@ UNPRUNED = [
     "nulls = 0",
     "nulls = 5001 and nulls is not null",
     "a + 1 = 4",
-    "a is null",
+    "sparse is null",
+    "a is not null",
+    "not (a is null)",
     "b",
+    "not b",
 ]
 
 
-@pytest.fixture(scope="module")
-def long_table(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["lance_core", "pylance"])
+def long_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     num_rows = 200_000
     numbers = np.arange(num_rows)
     fractions = numbers / 7
@@ -477,11 +488,14 @@ def long_table(tmp_path_factory: pytest.TempPathFactory) -> str:
             "f": fractions,
             "b": numbers % 2048 < 1024,
             "d": pa.array(numbers // 20, pa.int32()).cast(pa.date32()),
+            "sorted": numbers < 190_000,
             "nulls": pa.array(numbers, mask=numbers % 1000 == 0),
+            "sparse": [f"v{number}" if 40_000 <= number < 45_000 else None for number in range(num_rows)],
         }
     )
     uri = str(tmp_path_factory.mktemp("pruning") / "t")
-    lance_core.write_dataset(table, uri, data_storage_version="0.1", max_rows_per_file=120_000)
+    write = lance_core.write_dataset if request.param == "lance_core" else lance.write_dataset
+    write(table, uri, data_storage_version="0.1", max_rows_per_file=120_000)
     lance_core.dataset(uri).delete("a % 1000 = 77 or a between 60000 and 70000")
     return uri
 

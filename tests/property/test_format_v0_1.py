@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import lance_core
 from lance_core.encodings.v0_1.grouped_statistics import grouped_statistics
 from lance_core.encodings.v0_1.statistics import has_statistics, page_statistics, statistics_arrays
+from lance_core.file.field_source import ColumnStatistics
 from lance_core.file.v0_1.writer import LegacyFileWriter
 from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
@@ -121,7 +122,9 @@ def test_a_group_with_a_matching_row_may_match(
     _, least, greatest = statistics_arrays(array.type, pages)
     tests = {"=": int.__eq__, "<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}
     parts = tuple(Comparison(0, operator, pa.scalar(value, pa.int64())) for operator, value in comparisons)
-    possible = may_match((AllOf if is_and else AnyOf)(parts), {0: (least, greatest)}, len(groups))
+    everywhere = np.ones(len(groups), bool)
+    known = {0: ColumnStatistics(least, greatest, everywhere, everywhere)}
+    possible = may_match((AllOf if is_and else AnyOf)(parts), known, len(groups))
     combine = all if is_and else any
     for group, allowed in zip(groups, possible, strict=True):
         matches = any(

@@ -50,9 +50,9 @@ def _describe(metadata: LegacyMetadataReader) -> Iterator[str]:
 
 
 def _statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> RowStatistics:
-    from lance_core.file.v0_1.statistics import batch_bounds
+    from lance_core.file.v0_1.statistics import batch_statistics
 
-    return RowStatistics(metadata.batch_offsets, batch_bounds(metadata, field_ids))
+    return RowStatistics(metadata.batch_offsets, batch_statistics(metadata, field_ids))
 
 
 FORMAT: Final = FileFormat(

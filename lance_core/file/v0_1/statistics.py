@@ -16,7 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_core.encodings.leaf_arrays import is_variable_width
+from lance_core.encodings.v0_1.binary import OFFSET_BYTES
 from lance_core.encodings.v0_1.statistics import decimal_bounds, has_statistics, statistics_arrays
+from lance_core.file.field_source import ColumnStatistics
 from lance_core.file.file_bytes import run_steps
 from lance_core.file.v0_1.extents import Extents
 from lance_core.file.v0_1.page_reader import Runs
@@ -27,12 +30,14 @@ from lance_core.schema.logical_types import arrow_type
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from lance_core.encodings.v0_1.statistics import PageStatistics
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field, Schema
 
 
-__all__ = ["batch_bounds", "read_statistics", "statistics_record"]
+__all__ = ["batch_statistics", "read_statistics", "statistics_record"]
 
 NULL_COUNT: Final = "null_count"
 LEAST: Final = "min_value"
@@ -122,13 +127,12 @@ def _members(field: Field) -> list[pa.Field]:
     ]
 
 
-def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
-    """Return the minimum and maximum of the values in every batch, so that a filter can skip batches.
+def batch_statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, ColumnStatistics]:
+    """Return what is known about the values in every batch, so that a filter can skip batches.
 
-    The bounds apply to the values as they are read back from the file.
-
-    The recorded statistics describe the rows as they were written, which may differ from the rows that are read back:
-    the format cannot store nulls of most types, so a null may be read back as a value. The bounds of a batch are
+    It applies to the values as they are read back from the file. The recorded statistics describe the rows as they were
+    written, which may differ: the format cannot store nulls of most types, so a null may be read back as a value, and
+    pylance stores the bytes that a null string has in memory, which are then its value. The bounds of a batch are
     therefore used only if the batch was written without nulls.
 
     Args:
@@ -136,8 +140,8 @@ def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> di
         field_ids: ids of the fields to return.
 
     Returns:
-        A map from each field id to two arrays, the minima and the maxima, with one entry per batch; an unknown bound is
-        null. Fields without statistics, and fields that the table reads from another file, are omitted.
+        The statistics by field id. Fields without statistics, and fields that the table reads from another file, are
+        omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -145,10 +149,26 @@ def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> di
     found = {}
     own = {metadata.own_ids[field_id]: field_id for field_id in field_ids if field_id in metadata.own_ids}
     for own_id, statistics in read_statistics(metadata, list(own)).items():
-        has_nulls = pc.not_equal(statistics.field(NULL_COUNT), 0)
-        least, greatest = (
-            pc.if_else(has_nulls, pa.scalar(None, bounds.type), bounds)
-            for bounds in (statistics.field(LEAST), statistics.field(GREATEST))
+        null_counts, least, greatest = (statistics.field(name) for name in (NULL_COUNT, LEAST, GREATEST))
+        had_nulls = pc.not_equal(null_counts, 0)
+        found[own[own_id]] = ColumnStatistics(
+            *(pc.if_else(had_nulls, pa.scalar(None, bounds.type), bounds) for bounds in (least, greatest)),
+            *_null_masks(metadata, own[own_id], np.asarray(had_nulls), least),
         )
-        found[own[own_id]] = (least, greatest)
     return found
+
+
+def _null_masks(
+    metadata: LegacyMetadataReader, field_id: int, had_nulls: NDArray[np.bool_], least: pa.Array
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return masks of the batches in which a value may be read as null, and as other than null."""
+    if not is_variable_width(least.type):
+        return np.zeros(len(least), np.bool_), np.ones(len(least), np.bool_)
+    is_empty = np.asarray(pc.equal(pc.binary_length(least), 0).fill_null(True))
+    field = next(node for node in metadata.schema.walk() if node.id == field_id)
+    if not field.nullable:
+        # The table may have made the column nullable since; then, empty values are read as null.
+        return had_nulls | is_empty, np.ones(len(least), np.bool_)
+    starts, stops = metadata.spans.of(field)
+    num_offsets = np.diff(metadata.batch_offsets) + 1
+    return had_nulls | is_empty, (stops - starts)[0] > num_offsets * OFFSET_BYTES

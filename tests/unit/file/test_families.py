@@ -51,9 +51,10 @@ def test_statistics_bounds_are_kept_by_files_of_0_1_only(version: LanceFileVersi
     assert keeps_statistics(version) is (found is not None) is (version is LanceFileVersion.V0_1)
     if found is not None:
         assert found.row_starts.tolist() == [0, 2, 3]
-        least, greatest = found.bounds[0]
-        assert (least.to_pylist(), greatest.to_pylist()) == ([1, 3], [2, 3])
-        assert set(found.bounds) == {0}
+        known = found.columns[0]
+        assert (known.least.to_pylist(), known.greatest.to_pylist()) == ([1, 3], [2, 3])
+        assert (known.may_be_null.tolist(), known.may_be_valid.tolist()) == ([False, False], [True, True])
+        assert set(found.columns) == {0}
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
