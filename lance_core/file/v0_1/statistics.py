@@ -151,9 +151,10 @@ def batch_statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -
     for own_id, statistics in read_statistics(metadata, list(own)).items():
         null_counts, least, greatest = (statistics.field(name) for name in (NULL_COUNT, LEAST, GREATEST))
         had_nulls = pc.not_equal(null_counts, 0)
+        may_be_null, may_be_valid = _null_masks(metadata, own[own_id], np.asarray(had_nulls), least)
+        unknown = pa.scalar(None, least.type)
         found[own[own_id]] = ColumnStatistics(
-            *(pc.if_else(had_nulls, pa.scalar(None, bounds.type), bounds) for bounds in (least, greatest)),
-            *_null_masks(metadata, own[own_id], np.asarray(had_nulls), least),
+            pc.if_else(had_nulls, unknown, least), pc.if_else(had_nulls, unknown, greatest), may_be_null, may_be_valid
         )
     return found
 
