@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
     from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
+    from lance_core.scan.dataset_statistics import DataStatistics, FieldStatistics
     from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
@@ -113,12 +114,14 @@ __all__ = [
     "CommitOvertakenError",
     "CorruptDataError",
     "DataFile",
+    "DataStatistics",
     "DatasetBasePath",
     "DatasetNotFoundError",
     "DedicatedBlobWriter",
     "DeletionFile",
     "ErrorKind",
     "Field",
+    "FieldStatistics",
     "FragmentMetadata",
     "IncompatibleTransactionError",
     "Index",
@@ -197,10 +200,12 @@ _HOMES: Final = {
     "CleanupReferencedBranch": "lance_core.cleanup.records",
     "CleanupStats": "lance_core.cleanup.records",
     "DataFile": "lance_core.public.fragment_metadata",
+    "DataStatistics": "lance_core.scan.dataset_statistics",
     "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",
     "DeletionFile": "lance_core.public.fragment_metadata",
     "Field": "lance_core.schema.field",
+    "FieldStatistics": "lance_core.scan.dataset_statistics",
     "FragmentMetadata": "lance_core.public.fragment_metadata",
     "Index": "lance_core.public.index_records",
     "IndexDescription": "lance_core.public.index_records",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance_core.public.version_info import Version
     from lance_core.refs.branches import Branch, Branches
     from lance_core.refs.tags import Tag, Tags
+    from lance_core.scan.dataset_statistics import DatasetStats, DataStatistics, FieldStatistics, LanceStats
     from lance_core.scan.delta import DatasetDelta
     from lance_core.scan.scanner import LanceScanner
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
@@ -48,9 +49,12 @@ __all__ = [
     "Compaction",
     "CompactionMetrics",
     "DataFile",
+    "DataStatistics",
     "DatasetBasePath",
     "DatasetDelta",
     "DatasetOptimizer",
+    "DatasetStats",
+    "FieldStatistics",
     "FragmentMetadata",
     "Index",
     "IndexFile",
@@ -58,6 +62,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "LanceStats",
     "ScannerBuilder",
     "Session",
     "Tag",
@@ -90,6 +95,10 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
     "LanceScanner": "lance_core.scan.scanner",
+    "DataStatistics": "lance_core.scan.dataset_statistics",
+    "DatasetStats": "lance_core.scan.dataset_statistics",
+    "FieldStatistics": "lance_core.scan.dataset_statistics",
+    "LanceStats": "lance_core.scan.dataset_statistics",
     "ScannerBuilder": "lance_core.api.scanner_builder",
     "Session": "lance_core.file.session",
     "Tag": "lance_core.refs.tags",

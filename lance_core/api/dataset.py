@@ -7,6 +7,7 @@ arguments, and defaults are the same as in pylance. The error for an unsupported
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
@@ -36,6 +37,7 @@ from lance_core.refs.tags import Tags
 from lance_core.repair.validation import validate_version
 from lance_core.scan.arrow_dataset import ArrowDataset
 from lance_core.scan.blob_rows import BlobRows, read_blob_ranges
+from lance_core.scan.dataset_statistics import LanceStats
 from lance_core.scan.delta import DatasetDelta
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
@@ -239,6 +241,11 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def schema_metadata(self) -> dict[str, str]:
         """The schema metadata."""
         return _decoded(self._view.schema.metadata)
+
+    @property
+    def stats(self) -> LanceStats:
+        """Figures about this version: numbers of fragments and deleted rows, and bytes per field."""
+        return LanceStats(self._view)
 
     @property
     def max_field_id(self) -> int:
@@ -580,6 +587,63 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             disable_scoring_autoprojection=disable_scoring_autoprojection,
         ).to_table()
 
+    def to_pandas(  # noqa: D417  # the arguments of a scan are described there
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_mode: str = "lazy",
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Read rows into a pandas DataFrame; see :meth:`scanner`, and :meth:`LanceScanner.to_pandas` for blobs.
+
+        Args:
+            blob_mode: what the frame contains for blob columns: "lazy", "bytes", or "descriptions".
+            **kwargs: arguments for ``pyarrow.Table.to_pandas``.
+        """
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        ).to_pandas(blob_mode=blob_mode, **kwargs)
+
     def to_batches(
         self,
         columns: list[str] | dict[str, str] | None = None,
@@ -647,6 +711,30 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         if not 0 <= start <= end:
             raise InvalidInputError(f"invalid row range [{start}, {end}); expected 0 <= start <= end")
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: list[str] | dict[str, str] | None = None,
+        randomize_order: bool = True,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Return random rows, each at most once, chosen by Python's ``random``.
+
+        Args:
+            num_rows: number of rows.
+            columns: names or dotted paths of columns; if None, all columns of the table.
+            randomize_order: whether the rows are in random order; if False, they are in the order of the table.
+            **kwargs: further arguments for :meth:`take`.
+
+        Raises:
+            InvalidInputError: ``num_rows`` is negative, or the dataset has fewer rows.
+        """
+        total = self.count_rows()
+        if not 0 <= whole_number("num_rows", num_rows) <= total:
+            raise InvalidInputError(f"num_rows must be between 0 and the number of rows, {total}, found {num_rows}")
+        indices = random.sample(range(total), num_rows)
+        return self.take(indices if randomize_order else sorted(indices), columns, **kwargs)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
         """Return rows by position, in the requested order; positions may repeat.

@@ -239,6 +239,36 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             strict_batch_size=strict_batch_size,
         ).to_table()
 
+    def to_pandas(  # noqa: D417  # the arguments of a scan are described there
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        blob_mode: str = "lazy",
+        order_by: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Read the rows into a pandas DataFrame; see :meth:`scanner`, and :meth:`LanceScanner.to_pandas` for blobs.
+
+        Args:
+            blob_mode: what the frame contains for blob columns: "lazy", "bytes", or "descriptions".
+            **kwargs: arguments for ``pyarrow.Table.to_pandas``.
+        """
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            order_by=order_by,
+        ).to_pandas(blob_mode=blob_mode, **kwargs)
+
     def head(self, num_rows: int) -> pa.Table:
         """Return the first rows."""
         return self.scanner(limit=num_rows).to_table()

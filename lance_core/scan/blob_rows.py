@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lance_core.blobs.files import BlobPlace
     from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.row_id_lookup import RowIdLookup
-    from lance_core.scan.scanner import ScanSource
+    from lance_core.scan.scan_source import ScanSource
     from lance_core.scan.table_view import TableView
 
 __all__ = ["BlobRows", "read_blob_ranges"]
@@ -70,6 +70,17 @@ class BlobRows:
         if ids is not None and lookup.is_stable:
             return cls._by_stable_id(source, readers, lookup, row_ids(ids))
         return cls._by_address(source, readers, row_positions(addresses if ids is None else ids))
+
+    @classmethod
+    def at_addresses(cls, source: ScanSource, addresses: npt.NDArray[np.uint64]) -> BlobRows:
+        """Select rows of some fragments by their addresses.
+
+        Raises:
+            RowOutOfRangeError: a row does not exist.
+            NotSupportedError: the row at one of the addresses is deleted.
+        """
+        readers = [source.reader(fragment) for fragment in source.fragments]
+        return cls._by_address(source, readers, row_positions(addresses))
 
     @classmethod
     def _by_stable_id(

@@ -9,8 +9,7 @@ With a filter, offset and limit count matching rows, and the scan stops after th
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
@@ -20,12 +19,10 @@ from lance_core.absent import PylanceClass
 from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.read_config import ReadConfig
-from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
 from lance_core.public.arguments import checked_number, whole_number
 from lance_core.scan.batch_sizes import BatchSizes
 from lance_core.scan.fragment_group import joined_readers
-from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.matching import (
     RowCut,
     find_rows,
@@ -35,70 +32,27 @@ from lance_core.scan.matching import (
     read_found,
 )
 from lance_core.scan.output_schema import batch_without_columns
+from lance_core.scan.pandas_frames import read_frame
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
 from lance_core.scan.row_reader import slices
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
-from lance_core.scan.undeleted_rows import UndeletedReader
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
     from lance_core.scan.row_reader import RowReader
-    from lance_core.schema.field import Schema
-    from lance_core.table.base_paths import FileLocator
-    from lance_core.table.fragment import Fragment
+    from lance_core.scan.scan_source import ScanSource
 
-__all__ = ["LanceScanner", "ScanSource"]
+__all__ = ["LanceScanner"]
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size in bytes of the blobs in a batch, if no batch size is requested. A single row may exceed it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanSource:
-    """The fragments to scan.
-
-    Attributes:
-        schema: schema of the table.
-        fragments: the fragments in scan order.
-        locator: locates the files of the fragments.
-        version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
-        session: opens the files, and keeps them open for other readers.
-        includes_deleted: whether deleted rows are read too.
-    """
-
-    schema: Schema
-    fragments: Sequence[Fragment]
-    locator: FileLocator
-    version_fragments: Sequence[Fragment] | None = None
-    session: Session = UNCACHED
-    includes_deleted: bool = False
-
-    def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
-        """Return a reader for one of the fragments; see :class:`FragmentReader`."""
-        kind = UndeletedReader if self.includes_deleted else FragmentReader
-        return kind(fragment, self.locator, first_row, self.session)
-
-    def first_rows(self) -> Mapping[int, int]:
-        """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
-        fragments = self.fragments if self.version_fragments is None else self.version_fragments
-        counts = map(self._num_live_rows, fragments)
-        return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
-
-    def live_counts(self) -> list[int]:
-        """Return the number of live rows in each of the fragments."""
-        return list(map(self._num_live_rows, self.fragments))
-
-    def _num_live_rows(self, fragment: Fragment) -> int:
-        if not fragment.has_deletion_file:
-            return fragment.physical_rows
-        return FragmentReader(fragment, self.locator, 0, self.session).num_live_rows
 
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
@@ -151,6 +105,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         use_stats: bool | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
+        # First, so that there are no other local names.
+        self._arguments = {name: value for name, value in locals().items() if name not in ("self", "source")}
         self._source = replace(source, includes_deleted=True) if include_deleted_rows else source
         columns = columns_with_row_names(
             source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
@@ -205,6 +161,19 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=self.projected_schema)
 
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Args:
+            blob_mode: what the frame contains for blob columns: "lazy" for file objects, "bytes" for values, or
+                "descriptions" for what :meth:`to_table` returns.
+            **kwargs: arguments for ``pyarrow.Table.to_pandas``.
+
+        Raises:
+            InvalidInputError: ``blob_mode`` is unknown.
+        """
+        return read_frame(self._source, self.projected_schema, self._read_replanned, blob_mode, **kwargs)
+
     def count_rows(self) -> int:
         """Return the number of rows that the scan returns. This reads only the columns of the filter, if any."""
         if self._predicate is None:
@@ -258,6 +227,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
+
+    def _read_replanned(self, **arguments: Any) -> pa.Table:
+        """Return the rows of a scan in which some arguments are replaced."""
+        return type(self)(self._source, **{**self._arguments, **arguments}).to_table()
 
     def _shown_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the form that is returned to callers."""

@@ -26,7 +26,7 @@ from lance_core.places.uris import line_uri, recorded_root
 from lance_core.public.version_info import version_info
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.scan.row_id_lookup import RowIdLookup
-from lance_core.scan.scanner import ScanSource
+from lance_core.scan.scan_source import ScanSource
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragments

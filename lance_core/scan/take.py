@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.row_id_lookup import RowIdLookup
-    from lance_core.scan.scanner import ScanSource
+    from lance_core.scan.scan_source import ScanSource
 
 __all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
 

@@ -11,7 +11,8 @@ from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.scan import read_plan
 from lance_core.scan.read_plan import ColumnSources
-from lance_core.scan.scanner import LanceScanner, ScanSource
+from lance_core.scan.scan_source import ScanSource
+from lance_core.scan.scanner import LanceScanner
 from lance_core.scan.take import take_rows
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.table.base_paths import FileLocator

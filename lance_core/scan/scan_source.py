@@ -1,0 +1,61 @@
+"""ScanSource: the fragments to scan, and what is needed to read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from lance_core.file.session import UNCACHED, Session
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.undeleted_rows import UndeletedReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["ScanSource"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSource:
+    """The fragments to scan.
+
+    Attributes:
+        schema: schema of the table.
+        fragments: the fragments in scan order.
+        locator: locates the files of the fragments.
+        version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
+        session: opens the files, and keeps them open for other readers.
+        includes_deleted: whether deleted rows are read too.
+    """
+
+    schema: Schema
+    fragments: Sequence[Fragment]
+    locator: FileLocator
+    version_fragments: Sequence[Fragment] | None = None
+    session: Session = UNCACHED
+    includes_deleted: bool = False
+
+    def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
+        """Return a reader for one of the fragments; see :class:`FragmentReader`."""
+        kind = UndeletedReader if self.includes_deleted else FragmentReader
+        return kind(fragment, self.locator, first_row, self.session)
+
+    def first_rows(self) -> Mapping[int, int]:
+        """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
+        fragments = self.fragments if self.version_fragments is None else self.version_fragments
+        counts = map(self._num_live_rows, fragments)
+        return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
+
+    def live_counts(self) -> list[int]:
+        """Return the number of live rows in each of the fragments."""
+        return list(map(self._num_live_rows, self.fragments))
+
+    def _num_live_rows(self, fragment: Fragment) -> int:
+        if not fragment.has_deletion_file:
+            return fragment.physical_rows
+        return FragmentReader(fragment, self.locator, 0, self.session).num_live_rows
