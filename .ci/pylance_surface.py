@@ -60,9 +60,20 @@ listed under the modules that export them.
 """
 
 DIFFERENCES = {
+    "Branches.delete": "also removes what an interrupted creation or deletion of the branch left behind",
+    "CompactionOptions.max_bytes_per_file": "fragments of this size are not merged again",
+    "DatasetOptimizer.compact_files": "plans again after a conflict; `max_bytes_per_file` also limits what is merged",
     "LanceDataset.add_columns": "adds columns of nulls, and plans again after a conflict; values are not computed yet",
+    "LanceDataset.cleanup_old_versions": "also removes files that crashed writers left behind",
+    "LanceDataset.commit": "refuses [operations that would damage the table](../format-notes/conflicts.md)",
     "LanceDataset.create_branch": "names may contain only ASCII letters, digits, `.`, `-`, `_` and `/`",
+    "LanceDataset.filter": "returns a view; fails in pylance",
+    "LanceDataset.join_asof": "returns a dataset in memory; terminates the process in pylance",
     "LanceDataset.lance_schema": "returns a `lance_core.Schema`",
+    "LanceDataset.sort_by": "returns a dataset in memory; terminates the process in pylance",
+    "LanceOperation.Project": "refuses an Arrow schema, which has no field ids, if a column would change its id",
+    "Tags.create": "then checks that the version still exists",
+    "Tags.update": "then checks that the version still exists",
 }
 """Names that exist, but behave differently; what a signature shows is not repeated here."""
 
@@ -114,12 +125,14 @@ class Surface:
         absent_modules: for modules of which nothing exists, the names and the reason.
         used: keys of ``ABSENT`` that apply.
         without_reason: what is absent and has no reason.
+        compared: names that exist in both libraries.
     """
 
     sections: dict[str, list[Row]] = field(default_factory=dict)
     absent_modules: dict[str, tuple[list[str], str]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     without_reason: list[str] = field(default_factory=list)
+    compared: set[str] = field(default_factory=set)
 
     def reason(self, *keys: str) -> str:
         """Return the reason recorded under the first of the keys that has one."""
@@ -262,6 +275,7 @@ def _compared(found: Surface, path: str, name: str, theirs: object, ours: object
     if path in NOT_CONSTRUCTED or name in PROTOCOL_MEMBERS:
         wanted = None
     notes = [DIFFERENCES[path]] if path in DIFFERENCES else []
+    found.compared.add(path)
     arguments: list[Row] = []
     if wanted is not None and offered is not None:
         notes += _signature_notes(wanted, offered)
@@ -419,7 +433,10 @@ def faults() -> list[str]:
     found = surface()
     missing = [f"{key} is absent; state the reason in lance_core/absent.py" for key in found.without_reason]
     stale = [f"{key} is not absent; remove it from lance_core/absent.py" for key in sorted(ABSENT.keys() - found.used)]
-    return missing + stale
+    unknown = [
+        f"{key} does not exist; remove it from DIFFERENCES" for key in sorted(DIFFERENCES.keys() - found.compared)
+    ]
+    return missing + stale + unknown
 
 
 def main(arguments: list[str]) -> int:

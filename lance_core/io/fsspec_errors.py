@@ -7,6 +7,7 @@ Source: errors of gcsfs, adlfs and azure-core.
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 from lance_core.errors import AccessDeniedError, CorruptDataError, LanceError, NotFoundError, StorageError
@@ -17,6 +18,8 @@ __all__ = ["EXCLUSIVE_VERB", "ObjectExistsError", "translate_fsspec"]
 EXCLUSIVE_VERB: Final = "create"
 """Verb that messages use for an exclusive create, which fails if the object already exists."""
 
+_WRITING: Final = frozenset({EXCLUSIVE_VERB, "write"})
+_NOT_FOUND: Final = 404
 _PAST_THE_END: Final = 416
 _FIRST_SERVER_FAILURE: Final = 500
 _THROTTLED: Final = 429
@@ -32,7 +35,7 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     Args:
         error: the error raised by the package.
         verb: the attempted operation.
-        path: path of the object.
+        path: the object, with its scheme.
         secrets: values that must not appear in messages.
     """
     status = getattr(error, "code", None) or getattr(error, "status_code", None)
@@ -41,7 +44,11 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     text = redacted(str(error) or type(error).__name__, secrets)
     if verb == EXCLUSIVE_VERB and (isinstance(error, FileExistsError) or code in (409, 412)):
         return ObjectExistsError(f"{what}: the object already exists", path=path)
-    if isinstance(error, FileNotFoundError) or code == 404:
+    is_missing = isinstance(error, FileNotFoundError) or code == _NOT_FOUND
+    if is_missing and verb in _WRITING:
+        container = path.partition("://")[2].partition("/")[0]
+        return StorageError(f"{what}: container {container!r} does not exist", path=path, errno=errno.ENOENT)
+    if is_missing:
         return NotFoundError(f"{what}: the object does not exist", path=path)
     if code == _PAST_THE_END:
         return CorruptDataError(f"{what}: the requested range extends past the end of the object", path=path)
