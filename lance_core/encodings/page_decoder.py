@@ -14,7 +14,7 @@ Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,16 @@ if TYPE_CHECKING:
     from lance_core.proto import pb21
     from lance_core.schema.field import Field
 
-__all__ = ["STRUCTURAL", "STRUCTURAL_NOT_YET", "assemble", "decode_leaf", "open_page", "read_leaf", "run_in_memory"]
+__all__ = [
+    "STRUCTURAL",
+    "STRUCTURAL_NOT_YET",
+    "assemble",
+    "decode_leaf",
+    "open_page",
+    "open_pages",
+    "read_leaf",
+    "run_in_memory",
+]
 
 T = TypeVar("T")
 
@@ -95,6 +104,39 @@ def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_r
         if arm == "mini_block":
             _check_widths(field, layout.mini_block)
         return (yield from STRUCTURAL[arm](getattr(layout, arm), sizes, num_rows, DECODER))
+
+
+def open_pages(
+    field: Field,
+    layouts: Sequence[pb21.PageLayout],
+    buffers: Sequence[Sequence[NDArray[np.uint8]]],
+    num_rows: Sequence[int],
+    data_starts: Sequence[int],
+) -> PageState:
+    """Open several mini-block pages of a leaf column as one; all buffers are in memory.
+
+    Args:
+        field: the leaf.
+        layouts: descriptions of the pages, which have the same :func:`mini_block_pages.merge_key`.
+        buffers: the buffers of each page.
+        num_rows: value of ``Page.length`` of each page.
+        data_starts: start of page buffer 1 of each page, relative to any common origin; the requests of the page are
+            relative to the same origin.
+
+    Raises:
+        CorruptDataError: as for :func:`open_page`.
+    """
+    with _Located(f"field {field.name!r}"):
+        _check_widths(field, layouts[0].mini_block)
+        mini_blocks = [layout.mini_block for layout in layouts]
+        state = mini_block_pages.open_pages(mini_blocks, buffers, num_rows, data_starts, DECODER)
+    if state is not None:
+        return state
+    opened = [
+        run_in_memory(open_page(field, layout, list(map(len, of_page)), rows), of_page)
+        for layout, of_page, rows in zip(layouts, buffers, num_rows, strict=True)
+    ]
+    return mini_block_pages.merged(cast("list[mini_block_pages.MiniBlockState]", opened), data_starts)
 
 
 def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]:

@@ -24,6 +24,8 @@ from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from lance_core.proto import pb21
@@ -65,7 +67,47 @@ class ChunkTable:
         Raises:
             CorruptDataError: the sizes are inconsistent.
         """
-        starts, chunk_bytes, num_values = _parse_words(words, _word_bytes(layout), data_bytes, layout.num_items)
+        return cls.parse_pages(layout, [words], [data_bytes], [layout.num_items], [0])
+
+    @classmethod
+    def parse_pages(
+        cls,
+        layout: pb21.MiniBlockLayout,
+        words: Sequence[NDArray[np.uint8]],
+        data_bytes: Sequence[int],
+        num_items: Sequence[int],
+        data_starts: Sequence[int],
+    ) -> ChunkTable:
+        """Read page buffer 0 of several pages at once; the chunks of all pages are numbered consecutively.
+
+        Args:
+            layout: description of the pages, which differ only in their number of items.
+            words: page buffer 0 of each page.
+            data_bytes: size of page buffer 1 of each page.
+            num_items: number of items in each page.
+            data_starts: position of page buffer 1 of each page, to which the positions of its chunks are relative.
+
+        Raises:
+            CorruptDataError: the sizes of a page are inconsistent.
+        """
+        word_bytes = _word_bytes(layout)
+        for each in words:
+            if len(each) == 0 or len(each) % word_bytes:
+                raise CorruptDataError(
+                    f"the chunk words take {len(each)} bytes, expected a positive multiple of {word_bytes}"
+                )
+        num_chunks = np.array(list(map(len, words)), np.int64) // word_bytes
+        page_stops = np.cumsum(num_chunks)
+        firsts, lasts = page_stops - num_chunks, page_stops - 1
+        joined = words[0] if len(words) == 1 else np.concatenate(words)
+        numbers = joined.view(f"<u{word_bytes}").astype(np.int64)
+        chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
+        _check_bytes(np.add.reduceat(chunk_bytes, firsts), data_bytes)
+        num_values = np.left_shift(1, numbers & ((1 << _LOG2_BITS) - 1))
+        num_values[lasts] = 0
+        num_values[lasts] = _last_values(np.add.reduceat(num_values, firsts), num_items)
+        before = np.cumsum(chunk_bytes) - chunk_bytes
+        starts = before + np.repeat(np.array(data_starts, np.int64) - before[firsts], num_chunks)
         return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values))
 
     @property
@@ -184,27 +226,24 @@ def aligned_sizes(sizes: NDArray[np.int64], alignment: int = CHUNK_ALIGNMENT) ->
     return sizes + -sizes % alignment
 
 
-def _parse_words(
-    words: NDArray[np.uint8], word_bytes: int, data_bytes: int, num_items: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    if len(words) == 0 or len(words) % word_bytes:
-        raise CorruptDataError(f"the chunk words take {len(words)} bytes, expected a positive multiple of {word_bytes}")
-    numbers = words.view(f"<u{word_bytes}").astype(np.int64)
-    chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
-    if int(chunk_bytes.sum()) != data_bytes:
-        raise CorruptDataError(
-            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, but their buffer has {data_bytes} bytes"
-        )
-    num_values = np.left_shift(1, numbers & ((1 << _LOG2_BITS) - 1))
-    num_values[-1] = 0
-    num_last = num_items - int(num_values.sum())
-    if not 0 <= num_last <= _MAX_CHUNK_VALUES:
-        raise CorruptDataError(
-            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last} items; "
-            f"expected 0 to {_MAX_CHUNK_VALUES}"
-        )
-    num_values[-1] = num_last
-    return np.cumsum(chunk_bytes) - chunk_bytes, chunk_bytes, num_values
+def _check_bytes(found: NDArray[np.int64], expected: Sequence[int]) -> None:
+    for chunk_bytes, data_bytes in zip(found.tolist(), expected, strict=True):
+        if chunk_bytes != data_bytes:
+            raise CorruptDataError(
+                f"the mini-block chunks take {chunk_bytes} bytes, but their buffer has {data_bytes} bytes"
+            )
+
+
+def _last_values(found: NDArray[np.int64], num_items: Sequence[int]) -> list[int]:
+    """Return the number of values in the last chunk of each page; ``found`` are those in the chunks before it."""
+    counts = [declared - before for declared, before in zip(num_items, found.tolist(), strict=True)]
+    for count, declared in zip(counts, num_items, strict=True):
+        if not 0 <= count <= _MAX_CHUNK_VALUES:
+            raise CorruptDataError(
+                f"the page declares {declared} items, so its last mini-block chunk would have {count} items; "
+                f"expected 0 to {_MAX_CHUNK_VALUES}"
+            )
+    return counts
 
 
 def _header_fields(headers: NDArray[np.uint8], widths: list[int]) -> list[NDArray[np.int64]]:

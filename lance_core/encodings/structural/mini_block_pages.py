@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_core.encodings.api import DataBlock, Decoder
     from lance_core.encodings.structural.page_requests import PageSteps, Rows
 
-__all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
+__all__ = ["MiniBlockState", "merge_key", "merged", "open_page", "open_pages"]
 
 
 def open_page(
@@ -55,16 +55,12 @@ def open_page(
         CorruptDataError: the bytes are inconsistent or do not match the layout.
         UnsupportedEncodingError: this library does not decode the encoding.
     """
-    layers = Layers.parse(layout.layers, "mini-block page")
+    layers = _checked_layers(layout)
     has_dictionary = layout.HasField("dictionary")
     has_index = layout.repetition_index_depth > 0
-    num_expected = 2 + has_dictionary + has_index
-    if len(sizes) != num_expected:
-        raise CorruptDataError(f"a mini-block page has {len(sizes)} buffers, expected {num_expected}")
     has_lists = layers.max_repetition > 0
-    layers.check_repetition(is_present=layout.HasField("rep_compression"))
-    if not has_lists and layout.num_items != num_rows:
-        raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, although it has no lists")
+    num_expected = 2 + has_dictionary + has_index
+    _check_counts(len(sizes), num_expected, layout.num_items, num_rows, has_lists=has_lists)
     wanted = [0, *range(2, num_expected)]
     found = yield [Wanted.span(buffer, 0, sizes[buffer]) for buffer in wanted]
     parts = [fetched.only(sizes[buffer]) for fetched, buffer in zip(found, wanted, strict=True)]
@@ -73,6 +69,38 @@ def open_page(
     items = _dictionary_items(layout, parts[1], decoder) if has_dictionary else None
     encoded_bytes = sum(sizes) - sizes[1] - (sizes[2] if has_dictionary else 0)
     return MiniBlockState(layout, layers, num_rows, table, index if has_lists else None, items, encoded_bytes, decoder)
+
+
+def open_pages(
+    layouts: Sequence[pb21.MiniBlockLayout],
+    buffers: Sequence[Sequence[NDArray[np.uint8]]],
+    num_rows: Sequence[int],
+    data_starts: Sequence[int],
+    decoder: Decoder,
+) -> MiniBlockState | None:
+    """Open several pages of a column as one, if they have neither lists nor dictionaries; otherwise, return None.
+
+    This costs little more than opening one page.
+
+    Args:
+        layouts: descriptions of the pages, which have the same :func:`merge_key`.
+        buffers: the buffers of each page.
+        num_rows: value of ``Page.length`` of each page.
+        data_starts: see :func:`merged`.
+        decoder: decodes child encodings.
+
+    Raises:
+        CorruptDataError: the bytes of a page are inconsistent or do not match its layout.
+    """
+    first = layouts[0]
+    layers = _checked_layers(first)
+    if layers.max_repetition or first.repetition_index_depth or first.HasField("dictionary"):
+        return None
+    for layout, of_page, rows in zip(layouts, buffers, num_rows, strict=True):
+        _check_counts(len(of_page), 2, layout.num_items, rows, has_lists=False)
+    words, data_bytes = [of_page[0] for of_page in buffers], [len(of_page[1]) for of_page in buffers]
+    table = ChunkTable.parse_pages(first, words, data_bytes, num_rows, data_starts)
+    return MiniBlockState(first, layers, sum(num_rows), table, None, None, sum(map(len, words)), decoder)
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
@@ -111,6 +139,19 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
     num_rows = sum(state.num_rows for state in states)
     encoded_bytes = sum(state.encoded_bytes for state in states)
     return MiniBlockState(first.layout, first.layers, num_rows, table, index, None, encoded_bytes, first.decoder)
+
+
+def _checked_layers(layout: pb21.MiniBlockLayout) -> Layers:
+    layers = Layers.parse(layout.layers, "mini-block page")
+    layers.check_repetition(is_present=layout.HasField("rep_compression"))
+    return layers
+
+
+def _check_counts(num_buffers: int, num_expected: int, num_items: int, num_rows: int, *, has_lists: bool) -> None:
+    if num_buffers != num_expected:
+        raise CorruptDataError(f"a mini-block page has {num_buffers} buffers, expected {num_expected}")
+    if not has_lists and num_items != num_rows:
+        raise CorruptDataError(f"the page has {num_rows} rows but {num_items} items, although it has no lists")
 
 
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:

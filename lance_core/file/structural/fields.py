@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.leaf_arrays import bytes_of
-from lance_core.encodings.page_decoder import assemble, open_page, read_leaf, run_in_memory
+from lance_core.encodings.page_decoder import assemble, open_page, open_pages, read_leaf, run_in_memory
 from lance_core.encodings.structural import mini_block_pages
 from lance_core.encodings.structural.page_requests import Fetched
 from lance_core.errors import InvalidInputError, LanceError
@@ -316,22 +316,17 @@ def _decoded_as_one(
         rows: as in :func:`_read_pages_as_one`.
         span: start and bytes of a range of the file that contains all buffers; None if they were read separately.
     """
-    opened, data = [], []
-    at = 0
-    for page in pages:
-        of_page = views[at : at + len(page.buffers)]
-        at += len(page.buffers)
-        opened.append(
-            run_in_memory(open_page(column.field, page.layout, list(map(len, of_page)), page.length), of_page)
-        )
-        data.append(of_page[1])
+    rest = iter(views)
+    of_pages = [list(itertools.islice(rest, len(page.buffers))) for page in pages]
     if span is None:
+        data = [of_page[1] for of_page in of_pages]
         starts = list(itertools.accumulate(map(len, data[:-1]), initial=0))
         joined = np.concatenate(data)
     else:
         first, joined = span
         starts = [page.buffers[1].start - first for page in pages]
-    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+    lengths = [page.length for page in pages]
+    state = open_pages(column.field, [page.layout for page in pages], of_pages, lengths, starts)
     return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
 
 

@@ -86,6 +86,52 @@ def test_last_mini_block_chunk_word_has_no_count():
     assert (levels.num_levels, block.data.view("<i4").tolist()) == (2, [1023, 1024])
 
 
+def pages_of(counts):
+    """Pages of consecutive numbers: their layouts, and their buffers."""
+    first = np.cumsum(counts) - counts
+    pages = [
+        encode(Levels(Layers((1,)), None, None, count), np.arange(start, start + count), 1024, count)
+        for start, count in zip(first.tolist(), counts, strict=True)
+    ]
+    return [page.layout.mini_block for page in pages], [list(map(as_bytes, page.buffers)) for page in pages]
+
+
+def test_mini_block_pages_that_are_opened_together_have_the_values_of_all():
+    counts = [3, 1025, 1024, 5000, 1]
+    layouts, buffers = pages_of(counts)
+    data = np.concatenate([of_page[1] for of_page in buffers])
+    starts = np.cumsum([0, *(len(of_page[1]) for of_page in buffers[:-1])]).tolist()
+    state = mini_block_pages.open_pages(layouts, buffers, counts, starts, DECODER)
+    for rows in [(0, sum(counts)), (2, 4), (1027, 2053), np.array([0, 3, 1028, 2051, 7052])]:
+        _, block = run_in_memory(state.read(rows), [data, data])
+        assert block.data.view("<i4").tolist() == (list(range(*rows)) if isinstance(rows, tuple) else rows.tolist())
+
+
+def test_mini_block_pages_with_lists_or_dictionaries_are_not_opened_together():
+    dictionary = pb21.MiniBlockLayout()
+    dictionary.CopyFrom(pages_of([3])[0][0])
+    dictionary.dictionary.CopyFrom(FLAT32)
+    for layout in (LISTS, dictionary):
+        assert mini_block_pages.open_pages([layout] * 2, [[]] * 2, [1, 1], [0, 0], DECODER) is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda layout, buffers: buffers.append(buffers[0]), "3 buffers, expected 2"),
+        (lambda layout, buffers: buffers.__setitem__(0, buffers[0][:0]), "take 0 bytes"),
+        (lambda layout, buffers: buffers.__setitem__(1, buffers[1][8:]), "but their buffer has"),
+        (lambda layout, buffers: setattr(layout, "num_items", 7), "2000 rows but 7 items"),
+        (lambda layout, buffers: buffers.__setitem__(0, np.repeat(buffers[0], 2)[:4]), "but their buffer has"),
+    ],
+)
+def test_damage_in_one_of_several_mini_block_pages_is_found(damage, message):
+    layouts, buffers = pages_of([2000, 2000, 2000])
+    damage(layouts[1], buffers[1])
+    with pytest.raises(CorruptDataError, match=message):
+        mini_block_pages.open_pages(layouts, buffers, [2000] * 3, [0, 0, 0], DECODER)
+
+
 def lists_of(lengths, values_per_chunk):
     lengths = np.array(lengths, np.int64)
     levels = shred([ListSlots(None, lengths), ItemSlots(None, int(lengths.sum()))])
