@@ -161,8 +161,6 @@ ABSENT: Final = {
     "LanceFragment.merge_columns": "not supported yet; commit a `LanceOperation.Merge`",
     "LanceFragment.open_session": "use `take`; the session of the dataset keeps files open between calls",
     "LanceFragment.update_columns": "not supported yet; commit a `LanceOperation.Update`",
-    "LanceScanner.analyze_plan": "scans have no plan that can be shown",
-    "LanceScanner.explain_plan": "scans have no plan that can be shown",
     "Session.index_cache_size_bytes": "indices are not searched, so there is no cache for them",
     # Arguments.
     "(block_size)": "request sizes cannot be set",

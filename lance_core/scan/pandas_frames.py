@@ -17,7 +17,7 @@ from lance_core.scan.row_columns import ROW_ADDRESS_NAME
 from lance_core.scan.shown_columns import BlobHandling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -57,13 +57,19 @@ class BlobMode(Enum):
 
 
 def read_frame(
-    source: ScanSource, schema: pa.Schema, read: Callable[..., pa.Table], blob_mode: str, **kwargs: Any
+    source: ScanSource,
+    schema: pa.Schema,
+    renamed: Mapping[str, str],
+    read: Callable[..., pa.Table],
+    blob_mode: str,
+    **kwargs: Any,
 ) -> Any:
     """Read the rows of a scan into a DataFrame.
 
     Args:
         source: the fragments that are scanned.
         schema: the schema of the result.
+        renamed: maps names of columns of the result to their paths in the table, if these differ.
         read: performs the scan, with the arguments that are given instead of its own.
         blob_mode: "lazy" for file objects, "bytes" for values, or "descriptions" for what the scan returns.
         kwargs: arguments for ``pyarrow.Table.to_pandas``.
@@ -84,7 +90,7 @@ def read_frame(
     # A table without columns has no rows in pandas, so one column is read and removed.
     frame = table.select(others).to_pandas(**kwargs) if others else table.select([ROW_ADDRESS_NAME]).to_pandas()[[]]
     for path in paths:
-        files = rows.files(".".join(path), DEFAULT_BLOB_BUFFER_SIZE)
+        files = rows.files(".".join((renamed.get(path[0], path[0]), *path[1:])), DEFAULT_BLOB_BUFFER_SIZE)
         if len(path) == 1:
             frame.insert(schema.names.index(path[0]), path[0], files)
         else:

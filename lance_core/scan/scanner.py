@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from lance_core.scan.matching import (
 )
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.pandas_frames import read_frame
+from lance_core.scan.plan_text import measured, plan_text
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
 from lance_core.scan.row_reader import slices
@@ -172,7 +174,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             InvalidInputError: ``blob_mode`` is unknown.
         """
-        return read_frame(self._source, self.projected_schema, self._read_replanned, blob_mode, **kwargs)
+        columns = self._arguments["columns"]
+        paths = columns if isinstance(columns, dict) else {}
+        return read_frame(self._source, self.projected_schema, paths, self._read_replanned, blob_mode, **kwargs)
 
     def count_rows(self) -> int:
         """Return the number of rows that the scan returns. This reads only the columns of the filter, if any."""
@@ -186,6 +190,34 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         shorter = copy(self)
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
         return shorter.to_table()
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """Return a description of how the rows are read, one line per step; nothing is read.
+
+        Args:
+            verbose: whether to list the fragments and their files.
+        """
+        columns = self._arguments["columns"]
+        return plan_text(
+            self._source,
+            self._columns.stored.names,
+            computed=columns if isinstance(columns, dict) else None,
+            predicate=self._predicate,
+            is_covered=self._is_covered,
+            offset=self._offset,
+            limit=self._limit,
+            verbose=verbose,
+        )
+
+    def analyze_plan(self, count_rows: bool = False) -> str:
+        """Perform the scan, and return the description of :meth:`explain_plan` below a line about the result.
+
+        Args:
+            count_rows: whether to count the rows, as :meth:`count_rows` does, instead of reading them.
+        """
+        scan = type(self)(self._source, **{**self._arguments, "columns": []}) if count_rows else self
+        result = f"Count: rows={scan.count_rows()}\n" if count_rows else measured(scan.to_batches())
+        return result + indent(scan.explain_plan(), "  ")
 
     def take(self, indices: object) -> NoReturn:
         """Raise an error, as in pylance.
@@ -258,13 +290,18 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def _matching_batches(self) -> Iterator[_Rows]:
         """Yield the rows that match the filter."""
-        predicate = self._predicate
-        if predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate):
-            yield from self._covered_batches(predicate)
+        if self._predicate is not None and self._is_covered:
+            yield from self._covered_batches(self._predicate)
             return
         for reader, rows in self._found():
             for batch in read_found(reader, self._columns.stored, self._stored, rows, self._config):
                 yield reader, batch
+
+    @property
+    def _is_covered(self) -> bool:
+        """Whether the columns of the filter include all columns of the result."""
+        predicate = self._predicate
+        return predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate)
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
         """Yield the rows that match the filter if only its columns are requested; the columns are read once."""

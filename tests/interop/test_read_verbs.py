@@ -98,6 +98,15 @@ def test_file_objects_of_a_struct_member_that_is_read_alone_can_be_read(tmp_path
     assert [file and file.readall() for file in frame["st.b"]] == BYTES
 
 
+def test_renamed_blob_columns_are_file_objects_as_in_pylance(tmp_path: Path) -> None:
+    table, version = _blobs()
+    lance.write_dataset(table, str(tmp_path / "t"), data_storage_version=version)
+    columns = {"x": "b", "n": "i + 1"}
+    ours, theirs = (module.dataset(str(tmp_path / "t")).to_pandas(columns=columns) for module in (lance_core, lance))
+    assert list(ours.columns) == list(theirs.columns)
+    assert _plain(ours) == _plain(theirs)
+
+
 def test_arguments_of_arrow_are_passed_on(frames: str) -> None:
     options = {"types_mapper": {pa.int64(): pd.Int64Dtype()}.get}
     column = {"columns": ["j" if "st" in lance.dataset(frames).schema.names else "i"]}

@@ -1,0 +1,94 @@
+"""Describes how a scan reads its rows, as text: one line per step, each indented below the step that uses its rows.
+
+Source: ``explain_plan`` and ``analyze_plan`` of pylance 14.0.2. The steps are those of this library, so the text
+differs.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.predicate.predicate import Predicate
+    from lance_core.scan.scan_source import ScanSource
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["measured", "plan_text"]
+
+
+def plan_text(
+    source: ScanSource,
+    columns: Sequence[str],
+    *,
+    computed: Mapping[str, str] | None,
+    predicate: Predicate | None,
+    is_covered: bool,
+    offset: int | None,
+    limit: int | None,
+    verbose: bool,
+) -> str:
+    """Return the description of a scan.
+
+    Args:
+        source: the fragments to scan.
+        columns: names of the top-level columns to read for the result.
+        computed: the SQL expressions of the result columns; None if these are columns of the table.
+        predicate: the filter; None if there is none.
+        is_covered: whether the columns of the filter include those of the result.
+        offset: number of rows to skip; None means 0.
+        limit: maximum number of rows; None means no limit.
+        verbose: whether to list the fragments and their files.
+    """
+    cut = {"offset": offset or 0, "limit": limit}
+    steps = []
+    if computed is not None:
+        steps.append(_step("Compute", columns=[f"{name}: {text}" for name, text in computed.items()]))
+    if predicate is None:
+        steps.append(_step("Read", columns=columns, **cut))
+    else:
+        if not is_covered:
+            steps.append(_step("Fetch", columns=columns))
+        steps.append(_step("Filter", columns=predicate.wanted.names, predicate=predicate.text, **cut))
+    steps.append(_step("Fragments", count=len(source.fragments), include_deleted_rows=source.includes_deleted))
+    lines = [f"{'  ' * depth}{step}" for depth, step in enumerate(steps)]
+    if verbose:
+        lines += [f"{'  ' * len(steps)}{_fragment(fragment)}" for fragment in source.fragments]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def measured(batches: Iterable[pa.RecordBatch]) -> str:
+    """Consume the batches of a scan, and return a line about them."""
+    started = perf_counter()
+    num_batches = num_rows = num_bytes = 0
+    for batch in batches:
+        num_batches += 1
+        num_rows += batch.num_rows
+        num_bytes += batch.nbytes
+    seconds = perf_counter() - started
+    return (
+        _step("Result", rows=num_rows, batches=num_batches, bytes=num_bytes, elapsed=f"{seconds * 1000:.3f}ms") + "\n"
+    )
+
+
+def _fragment(fragment: Fragment) -> str:
+    return _step(
+        f"Fragment {fragment.id}",
+        rows=fragment.physical_rows,
+        deleted=fragment.num_deleted_rows,
+        files=fragment.data_file_paths,
+    )
+
+
+def _step(name: str, **values: object) -> str:
+    return f"{name}: {', '.join(_shown(values))}"
+
+
+def _shown(values: Mapping[str, object]) -> Iterator[str]:
+    for name, value in values.items():
+        text = f"[{', '.join(value)}]" if isinstance(value, (list, tuple)) else str(value)
+        yield f"{name}={text}"
