@@ -1,7 +1,7 @@
 """Compare the public surface of pylance with that of ``lance_core``, and write the comparison as documentation.
 
 Run: ``uv run python .ci/pylance_surface.py`` after a change of a public name or signature, or of
-``lance_core/absent.py``. A test compares.
+``lance_core/absent.py``, or to resolve a merge conflict in the generated text. A test compares.
 
 The names come from the source of pylance's modules, and members and arguments from its objects. Arguments that
 ``lance_core`` rejects or ignores are found in the source of its functions: an argument is rejected if it is passed to
@@ -20,7 +20,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -52,7 +52,7 @@ by `{COMMAND}`. The [guide](../guides/from-pylance.md) has a summary.
   attribute, or its signature cannot be inspected.
 - *differs*: the name exists; the last column and the rows below it state the difference.
 - *absent*: the name does not exist; the last column states the reason.
-- *rejected*: the argument exists, but raises `NotSupportedError` if it is given.
+- *rejected*: the argument or method exists, but raises `NotSupportedError` if it is given or called.
 - *no effect*: the argument is accepted and ignored.
 
 Not listed are modules and names that begin with an underscore, and the compiled module `lance.lance`, whose classes are
@@ -72,13 +72,14 @@ DIFFERENCES = {
     "LanceDataset.lance_schema": "returns a `lance_core.Schema`",
     "LanceDataset.sort_by": "returns a dataset in memory; terminates the process in pylance",
     "LanceOperation.Project": "refuses an Arrow schema, which has no field ids, if a column would change its id",
+    "LanceStats.index_stats": "`LanceDataset.describe_indices` describes indices",
     "Tags.create": "then checks that the version still exists",
     "Tags.update": "then checks that the version still exists",
 }
 """Names that exist, but behave differently; what a signature shows is not repeated here."""
 
 UNLISTED_MODULES = {"lance.conftest", "lance.lance"}
-NOT_CONSTRUCTED = {"BlobFile", "Branches", "DatasetDelta", "LanceScanner", "Tags"}
+NOT_CONSTRUCTED = {"BlobFile", "Branches", "DatasetDelta", "LanceScanner", "LanceStats", "Tags"}
 """Classes whose objects methods return; the arguments of their constructors are internal."""
 PROTOCOL_MEMBERS = {
     "__arrow_c_stream__",
@@ -271,29 +272,46 @@ def _all_members(ours: type) -> set[str]:
 
 def _compared(found: Surface, path: str, name: str, theirs: object, ours: object) -> Iterator[Row]:
     """Yield the line of a name that exists in both libraries, and lines of the arguments that differ."""
-    wanted, offered = _parameters(theirs), _parameters(ours)
-    if path in NOT_CONSTRUCTED or name in PROTOCOL_MEMBERS:
-        wanted = None
+    shown = _shown(name, theirs)
     notes = [DIFFERENCES[path]] if path in DIFFERENCES else []
     found.compared.add(path)
-    arguments: list[Row] = []
-    if wanted is not None and offered is not None:
-        notes += _signature_notes(wanted, offered)
-        missing = [each for each in wanted if each not in offered and not each.startswith("_")]
-        arguments += [
-            Row(f"{each}=", "absent", found.reason(f"{path}({each})", f"({each})"), is_argument=True)
-            for each in missing
-            if wanted[each].kind is not inspect.Parameter.VAR_POSITIONAL
-        ]
-        for each, (status, function) in _unused(ours).items():
-            if status == "rejected":
-                reason = found.reason(f"{function}({each})", f"({each})")
-                arguments.append(Row(f"{each}=", status, reason, is_argument=True))
-            elif each in wanted:
-                arguments.append(Row(f"{each}=", status, is_argument=True))
-    differs = notes or arguments
-    yield Row(_shown(name, theirs), "differs" if differs else "here", "; ".join(notes))
+    if _always_raises(ours):
+        if _always_raises(theirs):
+            yield Row(shown, "here", "raises an error in both libraries")
+        else:
+            yield Row(shown, "rejected", notes[0] if notes else found.reason(path))
+        return
+    wanted, offered = _parameters(theirs), _parameters(ours)
+    if wanted is None or offered is None or path in NOT_CONSTRUCTED or name in PROTOCOL_MEMBERS:
+        yield Row(shown, "differs" if notes else "here", "; ".join(notes))
+        return
+    notes += _signature_notes(wanted, offered)
+    arguments = [
+        Row(f"{each}=", "absent", found.reason(f"{path}({each})", f"({each})"), is_argument=True)
+        for each in wanted
+        if each not in offered and not each.startswith("_")
+        if wanted[each].kind is not inspect.Parameter.VAR_POSITIONAL
+    ]
+    unused = _unused(ours)
+    for each, use in unused.items():
+        if use.status == "rejected":
+            reason = found.reason(f"{use.function}({each})", f"({each})")
+            arguments.append(Row(f"{each}=", use.status, reason, is_argument=True))
+        elif each in wanted:
+            arguments.append(Row(f"{each}=", use.status, is_argument=True))
+    for row in arguments:
+        if row.status == "rejected" and _is_required(offered.get(row.shown[:-1])):
+            yield Row(shown, "rejected", row.note)
+            return
+    delegates = {use.delegate for use in unused.values() if use.delegate}
+    notes += [f"some arguments are rejected or have no effect, as in `{each}`" for each in sorted(delegates)]
+    arguments = [row for row in arguments if (use := unused.get(row.shown[:-1])) is None or not use.delegate]
+    yield Row(shown, "differs" if notes or arguments else "here", "; ".join(notes))
     yield from arguments
+
+
+def _is_required(parameter: inspect.Parameter | None) -> bool:
+    return parameter is not None and parameter.default is parameter.empty
 
 
 def _shown(name: str, value: object) -> str:
@@ -353,33 +371,72 @@ def _default(parameter: inspect.Parameter) -> str:
     return "none" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
 
 
+@dataclass(frozen=True)
+class Unused:
+    """An argument that a function does not use.
+
+    Attributes:
+        status: rejected or no effect.
+        function: the name of the function in the error message.
+        delegate: the method to which the argument is passed, and which does not use it either.
+    """
+
+    status: str
+    function: str = ""
+    delegate: str = ""
+
+
 @cache
-def _unused(function: object) -> dict[str, tuple[str, str]]:
-    """Return the arguments that a function rejects or ignores, with the name that its error message has."""
-    function = getattr(function, "__func__", function)
-    if isinstance(function, type):
-        function = function.__init__
-    if not inspect.isfunction(function) or not function.__code__.co_filename.startswith(str(ROOT)):
+def _unused(function: object) -> dict[str, Unused]:
+    """Return the arguments that a function rejects or ignores."""
+    function = _plain(function)
+    tree = _source(function)
+    if tree is None:
         return {}
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     used = {each.id for statement in tree.body for each in ast.walk(statement) if isinstance(each, ast.Name)}
     parameters = inspect.signature(function).parameters
-    unused = {name: ("no effect", "") for name in parameters if name not in used | {"self", "cls"}}
+    unused = {name: Unused("no effect") for name in parameters if name not in used | {"self", "cls"}}
     home = getattr(sys.modules[function.__module__], function.__qualname__.partition(".")[0])
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
         match call.func:
             case ast.Name(id="refuse_unsupported"):
                 named = ast.literal_eval(call.args[0])
-                unused |= {ast.unparse(each.value): ("rejected", named) for each in call.keywords}
+                unused |= {ast.unparse(each.value): Unused("rejected", named) for each in call.keywords}
             case ast.Name(id="checked_hints"):
-                unused |= {ast.unparse(each.value): ("no effect", "") for each in call.keywords}
+                unused |= {ast.unparse(each.value): Unused("no effect") for each in call.keywords}
             case ast.Name(id="refuse_namespace"):
-                unused |= {ast.unparse(each): ("rejected", function.__qualname__) for each in call.args}
+                unused |= {ast.unparse(each): Unused("rejected", function.__qualname__) for each in call.args}
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if isinstance(home, type):
                 inherited = _unused(inspect.getattr_static(home, name, None))
                 passed = {each.arg for each in call.keywords if each.arg and ast.unparse(each.value) == each.arg}
-                unused |= {each: status for each, status in inherited.items() if each in passed}
+                # An argument that is not passed on has no effect in either function.
+                passed |= {each for each, use in unused.items() if use == inherited.get(each)}
+                unused |= {each: replace(use, delegate=name) for each, use in inherited.items() if each in passed}
     return unused
+
+
+def _plain(value: object) -> object:
+    """Return the function of a method, a property, or a constructor."""
+    if isinstance(value, type):
+        return value.__init__
+    return value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+
+
+def _source(function: object) -> ast.FunctionDef | None:
+    """Return the syntax tree of a function; None if it has no source, such as a constructor of a dataclass."""
+    if not inspect.isfunction(function) or function.__code__.co_filename.startswith("<"):
+        return None
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    return tree if isinstance(tree, ast.FunctionDef) else None
+
+
+def _always_raises(value: object) -> bool:
+    tree = _source(_plain(value))
+    return (
+        tree is not None
+        and all(isinstance(each, ast.Raise | ast.Expr) for each in tree.body[1:])
+        and (isinstance(tree.body[-1], ast.Raise))
+    )
 
 
 # ── The pages ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -406,7 +463,7 @@ def guide() -> str:
     partial = {title: rows for title, rows in surface().sections.items() if any(row.status != "here" for row in rows)}
     complete = [f"`{title}`" for title in surface().sections if title not in partial]
     lines = [
-        "| module or class | here | differs | absent |",
+        "| module or class | here | differs | absent or rejected |",
         "|---|--:|--:|---|",
         *(_summary(title, rows) for title, rows in partial.items()),
         *(
@@ -415,7 +472,9 @@ def guide() -> str:
             if module.rpartition(".")[0] not in surface().absent_modules
         ),
         "",
-        f"Without absences or differences: {', '.join(complete)}.",
+        "Without absences or differences:",
+        # One per line, for few conflicts between changes.
+        ",\n".join(complete) + ".",
         "",
     ]
     return SUMMARY.sub(lambda _: "\n".join(lines), GUIDE.read_text(encoding="utf-8"))
@@ -424,7 +483,7 @@ def guide() -> str:
 def _summary(title: str, rows: list[Row]) -> str:
     names = [row for row in rows if not row.is_argument]
     counts = Counter(row.status for row in names)
-    absent = [f"`{row.shown.partition('(')[0]}`" for row in names if row.status == "absent"]
+    absent = [f"`{row.shown.partition('(')[0]}`" for row in names if row.status in ("absent", "rejected")]
     return f"| `{title}` | {counts['here'] or ''} | {counts['differs'] or ''} | {', '.join(absent)} |"
 
 
