@@ -60,7 +60,6 @@ ABSENT: Final = {
     "lance.util": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
     "lance.vector": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
     # Classes, functions, and constants.
-    "AlterColumn": "not supported yet; commit a `LanceOperation.Project` to rename columns",
     "BatchUDF": _UDF,
     "BatchUDFCheckpoint": _UDF,
     "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
@@ -122,13 +121,11 @@ ABSENT: Final = {
     "tokenize": _FULL_TEXT,
     "ts_types": _WIRING,
     # Members of LanceDataset.
-    "LanceDataset.alter_columns": "not supported yet; commit a `LanceOperation.Project` to rename columns",
     "LanceDataset.centroids": _READS_INDICES,
     "LanceDataset.commit_existing_index_segments": _BUILDS_INDICES,
     "LanceDataset.create_index": _BUILDS_INDICES,
     "LanceDataset.create_index_uncommitted": _BUILDS_INDICES,
     "LanceDataset.create_scalar_index": _BUILDS_INDICES,
-    "LanceDataset.drop_columns": "not supported yet; commit a `LanceOperation.Project` without the columns",
     "LanceDataset.from_pydantic_model": "models are not converted; pass a schema and a list of dictionaries to "
     "`write_dataset`",
     "LanceDataset.get_ivf_model": _READS_INDICES,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
     from lance_core.cleanup.automatic import AutoCleanupConfig
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.columns.alter import AlterColumn
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
     from lance_core.file.session import Session
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",
     "LANCE_COMMIT_MESSAGE_KEY",
+    "AlterColumn",
     "AutoCleanupConfig",
     "BlobFile",
     "Branch",
@@ -75,6 +77,7 @@ __all__ = [
 _HOMES: Final = {
     "DEFAULT_BLOB_BUFFER_SIZE": "lance_core.blobs.files",
     "LANCE_COMMIT_MESSAGE_KEY": "lance_core.transactions.transaction",
+    "AlterColumn": "lance_core.columns.alter",
     "AutoCleanupConfig": "lance_core.cleanup.automatic",
     "BlobFile": "lance_core.blobs.files",
     "Branch": "lance_core.refs.branches",

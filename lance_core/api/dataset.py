@@ -21,6 +21,8 @@ from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.columns.add import add_null_columns, null_columns
+from lance_core.columns.alter import alter_columns
+from lance_core.columns.drop import drop_columns
 from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.delete import delete_rows
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
 
     from lance_core.blobs.files import BlobFile
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.columns.alter import AlterColumn
     from lance_core.compaction.optimizer import DatasetOptimizer
     from lance_core.file.session import Session
     from lance_core.places.location import CommitLock
@@ -983,6 +986,51 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """
         del read_columns, reader_schema, batch_size
         self.show(add_null_columns(self._view, null_columns(transforms)))
+
+    def alter_columns(self, *alterations: AlterColumn) -> None:
+        """Rename columns, or change their type or nullability. Creates a new version and moves this handle to it.
+
+        A new name or nullability changes no data file. If types change, a file with the cast values is added to every
+        fragment; the old values remain in their files until the fragments are compacted. Indices on columns that are
+        cast are removed; all others are kept.
+
+        Args:
+            *alterations: each a dictionary with the key ``path`` ("a", "s.x", "l.item.x"), and at least one of
+                ``name``, ``nullable``, and ``data_type``. Paths refer to the columns before all changes. For the
+                possible types, see :mod:`lance_core.columns.casts`.
+
+        Raises:
+            InvalidTypeError: a change is not a dictionary, or a value has the wrong type.
+            InvalidInputError: a change has no path, changes nothing, or has an unknown key.
+            SchemaMismatchError: a column does not exist, contains nulls and cannot become required, cannot be cast to
+                a type, or contains a value that does not fit.
+            InvalidSchemaError: a new name is repeated, reserved, or contains a dot.
+            NotSupportedError: the table cannot store a type, or has format 0.1 and a type would change.
+            TooMuchWriteContentionError: every attempt conflicted with another writer.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        self.show(alter_columns(self._view, alterations))
+
+    def drop_columns(self, columns: list[str]) -> None:
+        """Drop columns. Creates a new version and moves this handle to it; no data file is read or written.
+
+        The values remain in the data files until the fragments are compacted and old versions are cleaned up. Indices
+        on the columns are removed.
+
+        Args:
+            columns: names of columns, or paths to members of structs ("s.x") or of the items of lists ("l.item.x"). A
+                struct or list that loses all of its members is dropped too.
+
+        Raises:
+            InvalidTypeError: ``columns`` is not a sequence of strings.
+            SchemaMismatchError: a column does not exist.
+            InvalidInputError: no column would remain, or a part of a map would be dropped.
+            TooMuchWriteContentionError: every attempt conflicted with another writer.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        self.show(drop_columns(self._view, columns))
 
     def truncate_table(self) -> None:
         """Create a new version without rows. No data file is read."""

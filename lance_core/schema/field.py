@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, SchemaMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -239,6 +239,17 @@ class Schema:
         found = self.find(key)
         if found is None:
             raise InvalidInputError(f"the schema has no field {key!r}; top-level fields: {self.names}", field=key)
+        return found
+
+    def trail(self, path: str) -> list[Field]:
+        """Return the fields on a path ("s.x", "l.item"), from the top level to the field itself.
+
+        Raises:
+            SchemaMismatchError: the field does not exist; the message suggests close matches.
+        """
+        found = trail_of(self.fields, path)
+        if found is None:
+            raise SchemaMismatchError(str(_unknown_column(self, path)), column=path)
         return found
 
     def project(self, columns: Sequence[str], *, orders_members: bool = False) -> Schema:

@@ -96,6 +96,7 @@ NAMES = {
 DATASET_MEMBERS = {
     "add_bases",
     "add_columns",
+    "alter_columns",
     "all_files",
     "base_paths",
     "branches",
@@ -114,6 +115,7 @@ DATASET_MEMBERS = {
     "delta",
     "describe_indices",
     "drop",
+    "drop_columns",
     "drop_index",
     "explain_cleanup_old_versions",
     "filter",

@@ -1,0 +1,295 @@
+"""Renames columns, changes whether they may contain nulls, and changes their types.
+
+::
+
+    rename, nullable    Project: metadata only; fields keep their ids
+    type                Merge: the column becomes a new field with a new id, in an additional file of each fragment
+
+If other writers have committed since, the change is planned again on the latest version.
+
+Source: ``alter_columns`` of pylance 14.0.2, which reports the conflict instead, drops the metadata of fields whose type
+changes, and accepts names that are reserved or, within a struct, occur twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pyarrow as pa
+
+from lance_core.columns.cast_files import CastFiles
+from lance_core.columns.casts import can_cast
+from lance_core.commit.commit import commit
+from lance_core.commit.replanning import Replanning, RetryPolicy
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidSchemaError,
+    InvalidTypeError,
+    NotSupportedError,
+    SchemaMismatchError,
+)
+from lance_core.scan.scanner import LanceScanner
+from lance_core.schema.convert import check_names, schema_from_arrow
+from lance_core.schema.extension_types import has_extension
+from lance_core.schema.logical_types import arrow_type
+from lance_core.schema.projection import project_by_ids
+from lance_core.schema.storable import check_storable
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.field_ids import next_field_id
+from lance_core.transactions.operations.merge import Merge
+from lance_core.transactions.operations.project import Project
+from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Field, Schema
+    from lance_core.transactions.operations.operation import Operation
+    from lance_core.versions import LanceFileVersion
+
+__all__ = ["AlterColumn", "alter_columns"]
+
+
+class AlterColumn(TypedDict, total=False):
+    """The change of one column.
+
+    Attributes:
+        path: the column, or a path to a member of a struct ("s.x") or of the items of a list ("l.item.x").
+        name: the new name.
+        nullable: whether the column may contain nulls. A column that contains nulls cannot become required.
+        data_type: the new type.
+    """
+
+    path: str
+    name: str | None
+    nullable: bool | None
+    data_type: pa.DataType | None
+
+
+_TYPES = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What becomes of one field; None for each property that is kept."""
+
+    name: str | None = None
+    nullable: bool | None = None
+    data_type: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The change of a version.
+
+    Attributes:
+        schema: the new schema.
+        required: paths of the columns that become required, and so must not contain nulls.
+        before: the columns that are written anew.
+        after: the same columns with new types, and new ids where values are cast; without fields if none are.
+    """
+
+    schema: Schema
+    required: Sequence[str]
+    before: Schema
+    after: Schema
+
+
+def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableView:
+    """Change columns, and return a view of the new version.
+
+    Args:
+        view: the version on which the first attempt is based.
+        alterations: the changes; paths refer to the columns before all changes. If a property of a column is changed
+            twice, the last change holds.
+
+    Raises:
+        InvalidTypeError: a change is not a dictionary, or a value has the wrong type.
+        InvalidInputError: a change has no path, changes nothing, or has an unknown key.
+        SchemaMismatchError: a column does not exist, contains nulls and cannot become required, cannot be cast to a
+            type, or contains a value that does not fit.
+        InvalidSchemaError: a new name is repeated, reserved, or contains a dot.
+        NotSupportedError: the table cannot store a type, or has format 0.1 and a type would change.
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    changes = [_parsed(alteration) for alteration in alterations]
+    attempts = Replanning(view, "change of columns", RetryPolicy())
+    files = CastFiles()
+    options: list[CommitOptions] = []
+    try:
+        while True:
+            with attempts as latest:
+                require_writable(latest.manifest.message)
+                plan = _plan(latest, changes)
+                _check_without_nulls(latest, plan.required)
+                operation = _operation(latest, plan, files)
+                options.append(_options(latest))
+                transaction = Transaction(read_version=latest.version, operation=operation)
+                made = latest.showing(commit(latest.log, transaction, options[-1], known=latest.manifest))
+                files.remove(kept=operation.fragments if isinstance(operation, Merge) else ())
+                return made
+    except BaseException:
+        if not any(each.progress.made or each.progress.may_be_committed for each in options):
+            files.remove()
+        raise
+
+
+def _parsed(alteration: object) -> tuple[str, _Change]:
+    if not isinstance(alteration, Mapping):
+        raise InvalidTypeError(f"each change of a column must be a dict, found {type(alteration).__name__}")
+    given: dict[str, Any] = {}
+    for key, value in alteration.items():
+        kind = _TYPES.get(key)
+        if kind is None:
+            raise InvalidInputError(f"unknown key {key!r:.80} in the change of a column; known keys: {list(_TYPES)}")
+        if value is not None and not isinstance(value, kind):
+            raise InvalidTypeError(
+                f"{key} in the change of a column must be a {kind.__name__}, found {type(value).__name__}", argument=key
+            )
+        if value is not None:
+            given[key] = value
+    path = given.pop("path", None)
+    if path is None:
+        raise InvalidInputError(f"the change {dict(alteration)!r:.200} has no path")
+    if not given:
+        raise InvalidInputError(f"the change of column {path!r} has neither a name, nor nullable, nor a data_type")
+    return path, _Change(**given)
+
+
+def _plan(view: TableView, changes: Sequence[tuple[str, _Change]]) -> _Plan:
+    """Apply the changes to the schema of a version."""
+    before = view.schema
+    of_field: dict[int, _Change] = {}
+    required: dict[str, None] = {}
+    casts: dict[str, list[Field]] = {}
+    for path, change in changes:
+        *above, field = before.trail(path)
+        was = of_field.get(field.id, _Change())
+        of_field[field.id] = _Change(
+            change.name if change.name is not None else was.name,
+            change.nullable if change.nullable is not None else was.nullable,
+            change.data_type if change.data_type is not None else was.data_type,
+        )
+        if change.nullable is False and field.nullable:
+            if not all(each.is_struct for each in above):
+                raise NotSupportedError(
+                    f"{path!r} cannot become required, because only columns and members of structs can be searched for "
+                    "nulls",
+                    column=path,
+                )
+            required[".".join(f"`{each.name.replace('`', '``')}`" for each in (*above, field))] = None
+        if change.data_type is not None:
+            _check_cast(path, above, field, change.data_type)
+            casts[path] = [*above, field]
+    if required and casts:
+        raise SchemaMismatchError(
+            f"columns cannot become required in the same call in which others are cast: cast {list(casts)} first"
+        )
+    ids = count(next_field_id(view.counted_manifest.message))
+    new_fields = {
+        trail[-1].id: _numbered(_new_field(trail[-1], of_field[trail[-1].id].data_type), ids)
+        for trail in casts.values()
+    }
+    schema = replace(before, fields=tuple(_changed(top, of_field, new_fields) for top in before.fields))
+    _check_schema(schema, view)
+    written = [_written_field(trail, view.manifest.file_version) for trail in casts.values()]
+    rewritten = project_by_ids(before, {node.id for field in written for node in field.walk()})
+    return _Plan(
+        schema=schema,
+        required=list(required),
+        before=rewritten,
+        after=replace(rewritten, fields=tuple(_changed(top, {}, new_fields) for top in rewritten.fields)),
+    )
+
+
+def _written_field(trail: Sequence[Field], version: LanceFileVersion) -> Field:
+    """Return the field that is written anew when the last field of a path is cast.
+
+    A list stays in one file, because the files of its members would repeat its lengths. In format 2.0, a whole column
+    stays in one file: the reference cannot read structs that are split.
+    """
+    if not version.is_structural:
+        return trail[0]
+    return next((field for field in trail if not field.is_struct), trail[-1])
+
+
+def _check_cast(path: str, above: Sequence[Field], field: Field, data_type: pa.DataType) -> None:
+    undivided = next((each for each in above if each.is_leaf or each.is_map), None)
+    if undivided is not None:
+        raise NotSupportedError(
+            f"{path!r} cannot be cast, because it is stored as a part of {undivided.name!r}", column=path
+        )
+    before = arrow_type(field)
+    if field.is_blob or has_extension(field) or not can_cast(before, data_type):
+        raise SchemaMismatchError(
+            f"column {path!r} cannot be cast from {before} to {data_type}",
+            column=path,
+            expected=before,
+            found=data_type,
+        )
+
+
+def _new_field(field: Field, data_type: pa.DataType | None) -> Field:
+    arrow = pa.field("column", data_type, field.nullable, metadata=dict(field.metadata))
+    return replace(schema_from_arrow(pa.schema([arrow])).fields[0], name=field.name)
+
+
+def _numbered(field: Field, ids: Iterator[int]) -> Field:
+    return replace(field, id=next(ids), children=tuple(_numbered(child, ids) for child in field.children))
+
+
+def _changed(field: Field, changes: Mapping[int, _Change], new_fields: Mapping[int, Field]) -> Field:
+    new = new_fields.get(field.id)
+    if new is None:
+        new = field.with_children([_changed(child, changes, new_fields) for child in field.children])
+    change = changes.get(field.id, _Change())
+    return replace(
+        new,
+        name=new.name if change.name is None else change.name,
+        nullable=new.nullable if change.nullable is None else change.nullable,
+    )
+
+
+def _check_schema(schema: Schema, view: TableView) -> None:
+    check_names(name for name in schema.names if name not in view.schema.names)
+    for where, fields in [
+        ("the table", schema.fields),
+        *((repr(field.name), field.children) for field in schema.walk()),
+    ]:
+        names = [field.name for field in fields]
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise InvalidSchemaError(f"{where} would have several columns {repeated!r}", column=repeated)
+    check_storable(schema, view.manifest.file_version)
+
+
+def _check_without_nulls(view: TableView, required: Sequence[str]) -> None:
+    for path in required:
+        if LanceScanner(view.source(), columns=[], filter=f"{path} IS NULL", limit=1).count_rows():
+            raise SchemaMismatchError(f"column {path} contains nulls, so it cannot become required", column=path)
+
+
+def _operation(view: TableView, plan: _Plan, files: CastFiles) -> Operation:
+    if not plan.after.fields:
+        return Project(schema=plan.schema, preserves_nullability=not plan.required)
+    return Merge(
+        fragments=files.fragments(view, plan.before, plan.after, plan.schema),
+        schema=plan.schema,
+        preserves_nullability=True,
+    )
+
+
+def _options(view: TableView) -> CommitOptions:
+    return CommitOptions(
+        storage_options=view.storage_options,
+        checks_files=False,
+        is_first_try=True,
+        progress=CommitProgress(line=view.line),
+    )
