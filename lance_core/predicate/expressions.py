@@ -1,18 +1,22 @@
 """The expression tree of a bound predicate: columns, constants, kernels, and the conditions on columns that they imply.
 
 Values are Arrow arrays; constants are Arrow scalars, which Arrow's kernels accept in combination with arrays.
+
+A column may be an Arrow dictionary. The part of a predicate that depends on no other column is then evaluated once for
+each item of the dictionary instead of each row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import pyarrow as pa
-
 
 __all__ = [
     "AllOf",
@@ -91,9 +95,15 @@ class Column:
     dtype: pa.DataType
     stored: pa.DataType
 
+    @property
+    def columns(self) -> frozenset[int]:
+        """The indices of the columns that the expression depends on."""
+        return frozenset((self.index,))
+
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
         """Return the column."""
-        return columns[self.index]
+        values = columns[self.index]
+        return values.cast(self.dtype) if pa.types.is_dictionary(values.type) else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,11 @@ class Constant:
         """The type of the value."""
         return self.scalar.type
 
+    @property
+    def columns(self) -> frozenset[int]:
+        """The indices of the columns that the expression depends on."""
+        return frozenset()
+
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
         """Return the value."""
         return self.scalar
@@ -126,6 +141,8 @@ class Computed:
         dtype: type of the result.
         condition: bounds on columns that the expression implies; None if nothing is known.
         is_cast: whether the expression only casts its single operand to another type.
+        is_volatile: whether the result for a row may differ from that for another row with the same values.
+        columns: the indices of the columns that the expression depends on.
     """
 
     kernel: Callable[..., Values]
@@ -133,10 +150,36 @@ class Computed:
     dtype: pa.DataType
     condition: Condition | None = None
     is_cast: bool = False
+    is_volatile: bool = False
+    columns: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect the columns of the operands."""
+        object.__setattr__(self, "columns", frozenset().union(*[operand.columns for operand in self.operands]))
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
         """Evaluate the expression."""
+        if len(self.columns) == 1 and not self.is_volatile:
+            [index] = self.columns
+            column = columns[index]
+            if pa.types.is_dictionary(column.type) and len(column.dictionary) < len(column):
+                return self._evaluate_items(index, columns)
         return self.kernel(*(operand.evaluate(columns) for operand in self.operands))
+
+    def _evaluate_items(self, index: int, columns: Sequence[pa.Array]) -> Values:
+        """Evaluate the expression for the items of the dictionary of its only column."""
+        column = columns[index]
+        items, indices = column.dictionary, column.indices
+        if indices.null_count:
+            # Null rows refer to an additional item.
+            indices = indices.cast(pa.int64()).fill_null(len(items))
+            items = pa.concat_arrays([items, pa.nulls(1, items.type)])
+        try:
+            result = self.evaluate([*columns[:index], items, *columns[index + 1 :]])
+        except (pa.ArrowException, InvalidInputError):
+            # The expression may be invalid for an item that no row refers to.
+            return self.evaluate([*columns[:index], column.dictionary_decode(), *columns[index + 1 :]])
+        return result.take(indices) if isinstance(result, pa.Array) else result
 
 
 Expression: TypeAlias = Column | Constant | Computed

@@ -6,9 +6,10 @@ see :mod:`lance_core.predicate.kernels`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Field, Schema
 
 __all__ = ["Predicate"]
+
+_VOLATILE: Final = re.compile(r"\b(random|uuid)\b", re.IGNORECASE)
+"""Matches the names of the functions whose results differ from row to row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ class Predicate:
         field_ids = tuple(_named(wanted, path).id for path in test.paths)
         columns = [Column(index, test.types[index], test.types[index]) for index in range(len(test.paths))]
         kernel = partial(_evaluated, test)
-        return cls(text, wanted, field_ids, test.paths, Computed(kernel, tuple(columns), dtype))
+        expression = Computed(kernel, tuple(columns), dtype, is_volatile=_VOLATILE.search(text) is not None)
+        return cls(text, wanted, field_ids, test.paths, expression)
 
     @classmethod
     def _of_node(cls, schema: Schema, text: str, node: Node) -> Self:
@@ -195,7 +200,8 @@ def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
         # flatten() propagates nulls of the struct to its members.
         array = array.flatten()[array.type.get_field_index(member)]
     dtype = evaluated_type(array.type)
-    return array if array.type == dtype else array.cast(dtype)
+    has_items = pa.types.is_dictionary(array.type) and array.type.value_type == dtype
+    return array if array.type == dtype or has_items else array.cast(dtype)
 
 
 def _shown(text: str) -> str:
