@@ -270,7 +270,7 @@ def _check_size(file: DataFile, location: Location) -> int:
         found = location.store.head(location.path).num_bytes
     except NotFoundError as error:
         raise NotFoundError(
-            f"data file {file.path} of a new fragment does not exist at {location.path}", path=location.path
+            f"data file {file.path} of a new fragment does not exist at {location.uri}", path=location.path
         ) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
@@ -356,7 +356,7 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
     try:
         found = location.store.head(location.path).num_bytes
     except NotFoundError as error:
-        raise NotFoundError(f"{what}: overlay {location.path} does not exist", path=location.path) from error
+        raise NotFoundError(f"{what}: overlay {location.uri} does not exist", path=location.path) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
             f"{what}: overlay {file.path} has {found} bytes, but the fragment records {file.num_bytes}",

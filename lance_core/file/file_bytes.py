@@ -20,6 +20,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError
 from lance_core.file.layout import MAGIC, TAIL_BYTES
 from lance_core.io.byte_range import ByteRange
+from lance_core.io.object_store import shown_path
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class FileBytes:
         keeps_mapping: whether a mapping of the file, which has a file descriptor, is kept for later reads.
 
     Attributes:
-        path: path of the file in the store.
+        path: the file as messages name it.
         num_bytes: size of the file in bytes.
 
     Raises:
@@ -94,9 +95,10 @@ class FileBytes:
         self, store: ObjectStore, path: str, num_bytes: int | None = None, *, keeps_mapping: bool = True
     ) -> None:
         """See the class docstring."""
-        self.path = path
+        self.path = shown_path(store, path)
         self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
         self._store = store
+        self._key = path
         self._keeps_mapping = keeps_mapping
         # Replaced as a whole, because other threads may read at the same time.
         self._tail = (self.num_bytes, pa.py_buffer(b""))
@@ -147,7 +149,7 @@ class FileBytes:
         self._check(ranges)
         start, tail = self._tail
         absent = [wanted for wanted in ranges if wanted.start < start]
-        found = iter(self._store.get_ranges(self.path, absent) if absent else ())
+        found = iter(self._store.get_ranges(self._key, absent) if absent else ())
         return [
             next(found) if wanted.start < start else tail.slice(wanted.start - start, wanted.stop - wanted.start)
             for wanted in ranges
@@ -161,7 +163,7 @@ class FileBytes:
         """
         if not self.is_mapped:
             return self.read
-        mapping = self._store.get(self.path) if self._mapping is None else self._mapping
+        mapping = self._store.get(self._key) if self._mapping is None else self._mapping
         if mapping.size != self.num_bytes:
             raise self._corrupt(f"the file has {mapping.size} bytes, but had {self.num_bytes} when it was opened")
         if self._keeps_mapping:
@@ -176,7 +178,7 @@ class FileBytes:
     def extend(self, start: int) -> None:
         """Load everything from position ``start`` to the end of the file into memory."""
         if start < self.start:
-            [tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
+            [tail] = self._store.get_ranges(self._key, [ByteRange(start, self.num_bytes)])
             if not self._keeps_mapping and tail.size > TAIL_BYTES:
                 # A store that maps files returns large ranges as views of a mapping.
                 tail = pa.py_buffer(tail.to_pybytes())

@@ -118,6 +118,10 @@ class FsspecStore:
     def capabilities(self) -> StoreCapabilities:
         return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False)
 
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a path, for messages."""
+        return f"{self._scheme}://{path}"
+
     def join(self, *segments: str) -> str:
         return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))
 
@@ -139,7 +143,7 @@ class FsspecStore:
             parts = self._files().cat_ranges([path] * len(reads), starts, stops, on_error="raise")
         found = [pa.py_buffer(b"")] * len(ranges)
         for read, part in zip(reads, parts, strict=True):
-            _check_length(f"{self._scheme}://{path}", read.extent, len(part))
+            _check_length(self.uri_of(path), read.extent, len(part))
             buffer = pa.py_buffer(part)
             for member in read.members:
                 place = ranges[wanted[member]]
@@ -237,7 +241,7 @@ class FsspecStore:
             raise
         except Exception as error:  # noqa: BLE001  # packages raise what they like
             # The error is not chained: the text of the original error may contain secrets.
-            raise translate_fsspec(error, verb, f"{self._scheme}://{path}", self._secrets) from None
+            raise translate_fsspec(error, verb, self.uri_of(path), self._secrets) from None
 
 
 def _check_length(path: str, extent: ByteRange, found: int) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object"]
+__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object", "shown_path"]
 
 
 class PutOutcome(Enum):
@@ -104,7 +104,7 @@ class WriteStream(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of named byte strings."""
+    """A store of named byte strings. It may also have ``uri_of(path)``, which returns a path as messages name it."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -183,6 +183,12 @@ class ObjectStore(Protocol):
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
         """List all objects below the directory ``prefix``; the listing is empty if the directory does not exist."""
         ...
+
+
+def shown_path(store: ObjectStore, path: str) -> str:
+    """Return a path as messages name it: with the scheme, if the store has the method ``uri_of``."""
+    shown: str = getattr(store, "uri_of", str)(path)
+    return shown
 
 
 def has_object(store: ObjectStore, path: str) -> bool:

@@ -94,16 +94,20 @@ class S3Store:
     def capabilities(self) -> StoreCapabilities:
         return self._capabilities
 
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a path, for messages."""
+        return f"s3://{path}"
+
     def join(self, *segments: str) -> str:
         return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))
 
     def head(self, path: str) -> ObjectInfo:
-        answer = self._client.call("head_object", _shown(path), **self._object(path))
+        answer = self._client.call("head_object", self.uri_of(path), **self._object(path))
         return ObjectInfo(path=path, num_bytes=answer["ContentLength"], modified_at=answer["LastModified"].timestamp())
 
     def get(self, path: str) -> pa.Buffer:
         key = self._key(path)
-        return pa.py_buffer(self._client.wait_for(lambda: self._client.read(self._bucket, key, _shown(path))))
+        return pa.py_buffer(self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path))))
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
@@ -121,7 +125,8 @@ class S3Store:
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:
-        self._client.call("put_object", _shown(path), **self._new_object(path), Body=bytes(memoryview(data).cast("B")))
+        body = bytes(memoryview(data).cast("B"))
+        self._client.call("put_object", self.uri_of(path), **self._new_object(path), Body=body)
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         self.require_condition(path)
@@ -136,7 +141,7 @@ class S3Store:
         body = bytes(memoryview(data).cast("B"))
         try:
             self._client.call(
-                "put_object", _shown(path), once=True, **self._new_object(path), Body=body, IfNoneMatch="*"
+                "put_object", self.uri_of(path), once=True, **self._new_object(path), Body=body, IfNoneMatch="*"
             )
         except StorageError as error:
             if error.context.get("status") in _REFUSED_BY_CONDITION:
@@ -145,11 +150,11 @@ class S3Store:
         return PutOutcome.CREATED
 
     def create(self, path: str) -> S3WriteStream:
-        return S3WriteStream(self._client, self._new_object(path), _shown(path))
+        return S3WriteStream(self._client, self._new_object(path), self.uri_of(path))
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         try:
-            self._client.call("delete_object", _shown(path), **self._object(path))
+            self._client.call("delete_object", self.uri_of(path), **self._object(path))
         except NotFoundError:
             return
 
@@ -177,7 +182,7 @@ class S3Store:
             **self._client.payer(),
         }
         while True:
-            answer = self._client.call("list_objects_v2", _shown(prefix), **asked)
+            answer = self._client.call("list_objects_v2", self.uri_of(prefix), **asked)
             for entry in answer.get("Contents", ()):
                 # Consoles create empty objects for directories.
                 if not entry["Key"].endswith("/"):
@@ -204,14 +209,14 @@ class S3Store:
         asked = f"bytes={extent.start}-{extent.stop - 1}"
         found = 0
         try:
-            data = await self._client.read(self._bucket, self._key(path), _shown(path), asked)
+            data = await self._client.read(self._bucket, self._key(path), self.uri_of(path), asked)
             found = len(data)
         except LanceError as error:
             if error.context.get("code") != "InvalidRange" and error.context.get("status") != 416:
                 raise
         if found != extent.num_bytes:
             raise CorruptDataError(
-                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
+                f"{self.uri_of(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
                 path=path,
                 offset=extent.start,
                 expected=extent.num_bytes,
@@ -222,7 +227,7 @@ class S3Store:
     def _key(self, path: str) -> str:
         bucket, _, key = path.partition("/")
         if bucket != self._bucket:
-            raise StorageError(f"{_shown(path)} is not in bucket {self._bucket}", path=path)
+            raise StorageError(f"{self.uri_of(path)} is not in bucket {self._bucket}", path=path)
         return key
 
     def _object(self, path: str) -> dict[str, Any]:
@@ -230,7 +235,3 @@ class S3Store:
 
     def _new_object(self, path: str) -> dict[str, Any]:
         return {**self._object(path), **placement(self._client.settings)}
-
-
-def _shown(path: str) -> str:
-    return f"s3://{path}"

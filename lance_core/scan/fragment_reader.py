@@ -257,7 +257,7 @@ class _OpenFiles:
             )
             if reader.version is not file.file_version:
                 raise CorruptDataError(
-                    f"data file {location.path} has format {reader.version.value}, but the manifest records "
+                    f"data file {location.uri} has format {reader.version.value}, but the manifest records "
                     f"{file.file_version.value}",
                     path=location.path,
                     expected=file.file_version.value,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
 from lance_core.io.object_keys import is_plain_path
+from lance_core.io.object_store import shown_path
 from lance_core.io.uri import resolve
 from lance_core.table.base_options import options_of_base
 from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY
@@ -70,6 +71,11 @@ class Location:
 
     store: ObjectStore
     path: str
+
+    @property
+    def uri(self) -> str:
+        """The object as messages name it."""
+        return shown_path(self.store, self.path)
 
 
 @dataclass(frozen=True, slots=True)

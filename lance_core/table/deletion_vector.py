@@ -40,11 +40,11 @@ def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArr
         location.store.get(location.path),
         deletion.file_type,
         physical_rows=fragment.physical_rows,
-        what=location.path,
+        what=location.uri,
     )
     if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
         raise CorruptDataError(
-            f"deletion file {location.path} lists {len(offsets)} rows, but the manifest records "
+            f"deletion file {location.uri} lists {len(offsets)} rows, but the manifest records "
             f"{deletion.num_deleted_rows}",
             path=location.path,
             expected=deletion.num_deleted_rows,

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
+from lance_core.io.object_store import shown_path
 from lance_core.io.removal import remove_objects
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
 from lance_core.table.manifest import Manifest
@@ -102,7 +103,7 @@ class VersionLog:
 
     def uri_of(self, path: str) -> str:
         """Return a path in the store as messages name it; see :attr:`uri`."""
-        return path if self._place is None else self._place.uri(path)
+        return shown_path(self._store, path) if self._place is None else self._place.uri(path)
 
     def at(self, root: str) -> VersionLog:
         """Return the version log of another table in the same store, such as a branch, with the same protocol."""

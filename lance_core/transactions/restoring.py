@@ -90,7 +90,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
 
 
 def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[str, str] | None) -> str | None:
-    """Return the path of the first missing data or deletion file of a version; None if none is missing."""
+    """Return the first missing data or deletion file of a version, as messages name it; None if none is missing."""
     locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
     listed: dict[tuple[int | None, str], set[str]] = {}
     for base_id, location in _files(manifest, locator):
@@ -99,7 +99,7 @@ def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[
             listed[base_id, directory] = set(location.store.list_names(directory))
         # A file may have been written since the listing.
         if name not in listed[base_id, directory] and not has_object(location.store, location.path):
-            return location.path
+            return location.uri
     return None
 
 

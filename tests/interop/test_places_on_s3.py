@@ -214,6 +214,22 @@ def test_errors_name_the_uri_of_a_dataset_on_s3_with_its_scheme(server: S3Server
         lance_core.dataset(uri, storage_options=options)
 
 
+def test_errors_name_the_uri_of_a_damaged_file_on_s3_with_its_scheme(server: S3Server) -> None:
+    uri, options = server.uri(), server.options()
+    dataset = lance_core.write_dataset(numbered_rows(0, 2), uri, storage_options=options)
+    deleted = lance_core.dataset(uri, storage_options=options)
+    deleted.delete("x = 0")
+    for key in server.keys(uri):
+        if key.startswith(("data/", "_deletions/")):
+            path = f"{uri.partition('://')[2].partition('/')[2]}/{key}"
+            size = server.client().head_object(Bucket=server.bucket, Key=path)["ContentLength"]
+            server.client().put_object(Bucket=server.bucket, Key=path, Body=bytes(size))
+    with pytest.raises(CorruptDataError, match=rf"^{uri}/data/"):
+        lance_core.dataset(uri, dataset.version, storage_options=options).to_table()
+    with pytest.raises(CorruptDataError, match=rf"{uri}/_deletions/"):
+        lance_core.dataset(uri, storage_options=options).to_table()
+
+
 def test_errors_say_that_the_bucket_of_a_dataset_does_not_exist(server: S3Server) -> None:
     uri, options = "s3://lance-no-such-bucket/t.lance", server.options()
     message = (
