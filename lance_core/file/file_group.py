@@ -135,9 +135,10 @@ class FileGroup:
     def _joined(self, index: int, columns: Sequence[ColumnMetadata]) -> ColumnMetadata:
         pages: list[Page] = []
         first_pages = []
+        first_length, first_rows = columns[0].length, self._files[0].num_rows
         for file, start, first_row, column in zip(self._files, self._starts, self._first_rows, columns, strict=True):
             # The numbers of slots of all files add up to that of the group only if those of every file are right.
-            if column.length * self._files[0].num_rows != columns[0].length * file.num_rows:
+            if column.length * first_rows != first_length * file.num_rows:
                 raise CorruptDataError(
                     f"{file.path}: column {index} has {column.length} slots for {file.num_rows} rows",
                     path=file.path,

@@ -56,6 +56,10 @@ __all__ = ["LanceScanner"]
 _VALUES_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size in bytes of the blobs in a batch, if no batch size is requested. A single row may exceed it."""
 
+_FIRST_FILTERED: Final = 8
+"""Number of fragments that are read together first if there is a filter and no limit: most filters find few rows, so
+their first rows come from several fragments."""
+
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
     """A scan. Each call of a ``to_*`` method reads the data again.
@@ -338,7 +342,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in self._source.fragments
         )
         filtered = () if self._predicate is None else self._predicate.wanted.fields
-        return joined_readers(fragments, (*self._columns.stored.fields, *filtered))
+        num_first = _FIRST_FILTERED if self._limit is None and self._predicate is not None else 1
+        return joined_readers(fragments, (*self._columns.stored.fields, *filtered), num_first=num_first)
 
     def _ranges(self) -> Iterator[tuple[RowReader, LiveRange]]:
         readers: list[RowReader] = []

@@ -25,6 +25,7 @@ Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -64,6 +65,8 @@ _MANY_STRINGS: Final = 1024
 _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
+_KEPT_TABLES: Final = 64
+"""Number of tables that stay parsed: parsing one takes as long as expanding a thousand strings."""
 _FULL_COUNT: Final = 5
 """Minimum number of occurrences of a candidate symbol in the last round. In earlier rounds, it is lower, because the
 samples are smaller."""
@@ -82,6 +85,7 @@ class SymbolTable:
     symbols: tuple[bytes, ...]
 
 
+@lru_cache(maxsize=_KEPT_TABLES)
 def parse_symbols(table: bytes) -> SymbolTable | None:
     """Parse a symbol table; return None if it is malformed."""
     header = int.from_bytes(table[:_SYMBOL_BYTES], "little")
@@ -224,9 +228,7 @@ def _compress(
 def _expand_compiled(
     compiled: Any, table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
-    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
-    for code, symbol in enumerate(table.symbols):
-        words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
+    words, lengths = _words_and_lengths(table)
     num_strings = len(offsets) - 1
     # Estimate the output size from a part at each end; measure the rest only if the estimate is too small.
     part = num_strings // _MEASURED_PART
@@ -255,7 +257,6 @@ def _expand_compiled(
 def _expand_with_take(
     table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
-    words = [*table.symbols, *[b""] * (256 - len(table.symbols)), *(bytes([literal]) for literal in range(256))]
     indices = codes.astype(np.uint16)
     in_escape_run = np.flatnonzero(codes == _ESCAPE)
     if len(in_escape_run):
@@ -268,8 +269,23 @@ def _expand_with_take(
         if bool(ends_open[offsets[1:]][offsets[1:] > offsets[:-1]].any()):
             return None
         indices[escapes + 1] += 256
-    expanded = pa.array(words, pa.binary()).take(pa.array(indices))
+    expanded = _symbols_and_literals(table).take(pa.array(indices))
     word_stops = np.frombuffer(expanded.buffers()[1], np.int32)[: len(codes) + 1]
     data = expanded.buffers()[2]
     num_bytes = int(word_stops[-1])
     return np.frombuffer(data, np.uint8, num_bytes) if num_bytes else codes[:0], word_stops[offsets]
+
+
+@lru_cache(maxsize=_KEPT_TABLES)
+def _words_and_lengths(table: SymbolTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
+    for code, symbol in enumerate(table.symbols):
+        words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
+    return words, lengths
+
+
+@lru_cache(maxsize=_KEPT_TABLES)
+def _symbols_and_literals(table: SymbolTable) -> pa.Array:
+    """Return the symbols, padded to 256, and then all bytes."""
+    padding = [b""] * (256 - len(table.symbols))
+    return pa.array([*table.symbols, *padding, *(bytes([literal]) for literal in range(256))], pa.binary())

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.page_cache import PageCache
     from lance_core.file.structural.page_plan import LeafColumn
+    from lance_core.proto import pb21
     from lance_core.schema.field import Field
 
 __all__ = ["StructuralSource", "structural_sources"]
@@ -217,7 +218,10 @@ class StructuralSource:
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
         """Return the merge keys of all pages of a leaf, which are computed only once."""
         if column.index not in self._keys:
-            self._keys[column.index] = [_merge_key(page) for page in column.pages]
+            # The pages of small files often share their layout.
+            layouts = {id(page.layout): page.layout for page in column.pages}
+            keys = {identity: _merge_key(layout) for identity, layout in layouts.items()}
+            self._keys[column.index] = [keys[id(page.layout)] for page in column.pages]
         return self._keys[column.index]
 
     def _read_pages(self, column: LeafColumn, pages: Sequence[int], rows: Rows) -> ReadSteps[LeafPage]:
@@ -254,9 +258,8 @@ def _read_page(
         return (yield from _on_file(read_leaf(column.field, state, rows), page.buffers, is_mapped=is_mapped))
 
 
-def _merge_key(page: Page) -> bytes | None:
+def _merge_key(layout: pb21.PageLayout) -> bytes | None:
     """Return the merge key of a page, or None if it must be read alone. Pages with equal keys can be read as one."""
-    layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
 

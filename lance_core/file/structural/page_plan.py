@@ -9,6 +9,7 @@ therefore divided into *segments* at every page boundary of every leaf: within a
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -56,10 +57,20 @@ class LeafColumn:
         return f"{self.path}: column {self.index}"
 
     @cached_property
+    def page_bytes(self) -> list[int]:
+        """Size of each page in bytes."""
+        return [page.num_bytes for page in self.pages]
+
+    @cached_property
     def row_starts(self) -> NDArray[np.int64]:
         """First row of each page, followed by the number of rows in the file, shape (num_pages + 1,)."""
+        return np.array(self.row_starts_list, np.int64)
+
+    @cached_property
+    def row_starts_list(self) -> list[int]:
+        """The content of :attr:`row_starts`, for looking up single rows."""
         lengths = [page.length // self.slots_per_row for page in self.pages]
-        return np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
+        return list(itertools.accumulate(lengths, initial=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +109,7 @@ class PageSlice:
     @property
     def num_bytes(self) -> int:
         """Estimated encoded size in bytes, proportional to the number of requested slots."""
-        num_bytes = sum([page.num_bytes for page in self.pages])
+        num_bytes = sum(self.column.page_bytes[self.page_index : self.page_index + self.num_pages])
         return num_bytes * (self.stop - self.start) // self.num_slots if num_bytes else 0
 
     @property
@@ -261,8 +272,8 @@ def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegmen
 def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
     index = page_start = 0
     if len(column.pages) > 1:
-        index = int(np.searchsorted(column.row_starts, start, side="right")) - 1
-        page_start = int(column.row_starts[index])
+        index = bisect_right(column.row_starts_list, start) - 1
+        page_start = column.row_starts_list[index]
     return PageSlice(
         column=column,
         page_index=index,

@@ -1,5 +1,6 @@
 """Neighboring fragments that are read together give the rows that they give alone."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import lance_core
 from lance_core.errors import CorruptDataError
 from lance_core.file.reader import FileReader
 from lance_core.file.session import Session
+from lance_core.scan import scanner
 from lance_core.scan.fragment_group import FragmentGroup, joined_readers
+from lance_core.scan.matching import find_rows
+from lance_core.scan.row_reader import RowReader
 
 NUM_FRAGMENTS = 12
 PER_FRAGMENT = 700
@@ -94,6 +98,22 @@ def test_groups_double_up_to_their_limits(location: str) -> None:
     readers = list(joined_readers(map(source.reader, source.fragments), source.schema.fields[:1]))
     sizes = [len(reader._readers) if isinstance(reader, FragmentGroup) else 1 for reader in readers]
     assert sizes == [1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(None, [8, 4]), (10_000, [1, 2, 4, 5])], ids=str)
+def test_filtered_scan_starts_with_several_fragments_unless_it_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int | None, sizes: list[int]
+) -> None:
+    lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
+    read: list[int] = []
+
+    def recorded(reader: RowReader, *arguments: Any) -> Iterator[Any]:
+        read.append(len(reader._readers) if isinstance(reader, FragmentGroup) else 1)
+        return find_rows(reader, *arguments)
+
+    monkeypatch.setattr(scanner, "find_rows", recorded)
+    lance_core.dataset(tmp_path / "t").to_table(filter="k % 9 = 1", columns=["s"], limit=limit)
+    assert read == sizes
 
 
 def test_damaged_file_in_a_group_is_named_after_the_rows_before_it(tmp_path: Path) -> None:
