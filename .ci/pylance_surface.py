@@ -80,7 +80,7 @@ DIFFERENCES = {
 
 UNLISTED_MODULES = {"lance.conftest", "lance.lance"}
 NOT_CONSTRUCTED = {"BlobFile", "Branches", "DatasetDelta", "LanceScanner", "LanceStats", "Tags"}
-"""Classes whose objects methods return; the arguments of their constructors are internal."""
+"""Classes whose objects methods return. The arguments of their constructors, and attributes for these, are internal."""
 PROTOCOL_MEMBERS = {
     "__arrow_c_stream__",
     "__call__",
@@ -250,8 +250,7 @@ def _add_class(found: Surface, title: str, theirs: type, ours: type) -> None:
 
 def _members(theirs: type) -> list[str]:
     """Return the public members that classes of pylance define, in alphabetical order."""
-    bases = [each for each in inspect.getmro(theirs) if _is_of_pylance(each)]
-    names = {name for each in bases for name in (*vars(each), *vars(each).get("__annotations__", ()))}
+    names = {name for each in inspect.getmro(theirs) if _is_of_pylance(each) for name in _own_members(each)}
     return sorted(name for name in names if not name.startswith("_") or name in PROTOCOL_MEMBERS)
 
 
@@ -263,8 +262,18 @@ def _is_of_pylance(kind: type) -> bool:
 
 
 def _all_members(ours: type) -> set[str]:
-    annotated = {name for each in inspect.getmro(ours) for name in vars(each).get("__annotations__", ())}
-    return annotated | {name for each in inspect.getmro(ours) for name in vars(each)}
+    return {name for each in inspect.getmro(ours) for name in _own_members(each)}
+
+
+def _own_members(kind: type) -> Iterator[str]:
+    """Yield the names that a class itself defines: in its body, by annotations, and as attributes of its objects."""
+    yield from vars(kind)
+    yield from vars(kind).get("__annotations__", ())
+    constructor = None if kind.__name__ in NOT_CONSTRUCTED else _source(vars(kind).get("__init__"))
+    for each in ast.walk(constructor) if constructor else ():
+        match each:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
 
 
 # ── Signatures ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -186,7 +186,7 @@ ABSENT: Final = {
     "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
     "(table_id)": _NAMESPACES,
     "BlobFile.readinto(b)": "named `buffer`",
-    "CommitConflictError(retryable)": "use `RetryableCommitConflictError`, a subclass",
+    "CommitConflictError(retryable)": "can be passed by keyword",
     "DeletionFile.path(base_uri)": "the path is relative to the base path",
     "LanceDataset(base_store_params)": "open the dataset with `dataset`",
     "scanner(aggregate)": "aggregate the batches of the scan",

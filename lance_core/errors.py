@@ -287,9 +287,18 @@ class CorruptDataError(LanceError, ValueError):
 
 
 class CommitConflictError(LanceError, OSError):
-    """Another writer committed a change that conflicts with this commit."""
+    """Another writer committed a change that conflicts with this commit.
+
+    Attributes:
+        retryable: True if the operation may succeed when it is repeated on the latest version.
+    """
 
     kind = ErrorKind.COMMIT_CONFLICT
+
+    @property
+    def retryable(self) -> bool:
+        """True if the operation may succeed when it is repeated on the latest version."""
+        return bool(self._context.get("retryable", True))
 
 
 class RetryableCommitConflictError(CommitConflictError):
@@ -312,6 +321,11 @@ class IncompatibleTransactionError(CommitConflictError):
     """A newer version makes the operation invalid."""
 
     kind = ErrorKind.INCOMPATIBLE_TRANSACTION
+
+    @property
+    def retryable(self) -> bool:
+        """False: the operation can never succeed."""
+        return False
 
 
 class TooMuchWriteContentionError(CommitConflictError):

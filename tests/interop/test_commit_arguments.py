@@ -173,3 +173,17 @@ def test_an_overwrite_never_assigns_a_row_id_twice(tmp_path: Path) -> None:
     second.row_id_meta = first.row_id_meta
     with pytest.raises(InvalidInputError, match="have the same row id"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Overwrite(dataset.schema, [first, second]), read_version=1)
+
+
+@LIBRARIES
+def test_conflict_error_says_whether_the_operation_may_be_repeated(library: ModuleType, uri: str) -> None:
+    operation = library.LanceOperation.Project(library.dataset(uri).lance_schema)
+    library.LanceDataset.commit(uri, operation, read_version=1)
+    with pytest.raises(OSError, match="conflict") as conflict:
+        library.LanceDataset.commit(uri, operation, read_version=1)
+    assert conflict.value.retryable
+    fragments = [fragment.metadata for fragment in library.dataset(uri).get_fragments()]
+    library.write_dataset(pa.table({"z": [1.0]}), uri, mode="overwrite")
+    with pytest.raises(OSError, match=r"conflict|incompatible") as incompatible:
+        library.LanceDataset.commit(uri, library.LanceOperation.Append(fragments), read_version=2)
+    assert not incompatible.value.retryable
