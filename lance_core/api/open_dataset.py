@@ -8,7 +8,7 @@ from lance_core.api.dataset import LanceDataset
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError, NotFoundError
 from lance_core.file.session import Session
 from lance_core.places.location import open_log, uri_text
-from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.arguments import checked_hints, refuse_unsupported
 from lance_core.table.base_options import with_base_params
 from lance_core.table.migration import migrate_to_v2_names
 
@@ -57,7 +57,8 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         session: a session to share with other handles; if None, the handle has its own.
         base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.
 
-    Block sizes and the size of the cache for indices have no effect. All other arguments are rejected.
+    Block sizes, the size of the cache for indices, and ``read_params`` have no effect: repetition indices are always
+    cached, and data is always validated. All other arguments are rejected.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -68,10 +69,10 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "dataset",
-        read_params=read_params,
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    checked_hints(read_params=read_params)
     own_session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
     if session is None:
         session = own_session

@@ -59,14 +59,20 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def checked_hints(
-    *, batch_readahead: Any = None, fragment_readahead: Any = None, late_materialization: Any = None
+    *,
+    batch_readahead: Any = None,
+    fragment_readahead: Any = None,
+    late_materialization: Any = None,
+    read_params: Any = None,
 ) -> None:
     """Check arguments of a scan that have no effect here, because they only tune how the reference executes it.
 
     Raises:
         InvalidInputError: a number is too small, or ``late_materialization`` has a wrong type.
-        InvalidTypeError: a number is not a whole number.
+        InvalidTypeError: a number is not a whole number, or ``read_params`` is not a dictionary.
     """
+    if read_params is not None and not isinstance(read_params, dict):
+        raise InvalidTypeError(f"read_params must be a dictionary, found {type(read_params).__name__}")
     _at_least("batch_readahead", batch_readahead, 1)
     _at_least("fragment_readahead", fragment_readahead, 0)
     listed = isinstance(late_materialization, list) and all(isinstance(name, str) for name in late_materialization)

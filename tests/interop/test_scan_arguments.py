@@ -158,6 +158,14 @@ def test_branch_and_time_keep_the_default_scan_options(tmp_path: Path) -> None:
     assert dataset.schema.names == dataset.create_branch("b").schema.names == ["a", "_rowid"]
 
 
+def test_read_params_are_a_dictionary_without_effect(uri: str) -> None:
+    params = {"cache_repetition_index": False, "validate_on_decode": True}
+    for module in (lance_core, lance):
+        assert module.dataset(uri, read_params=params).count_rows() == NUM_ROWS
+        with pytest.raises(TypeError, match="read_params"):
+            module.dataset(uri, read_params=3)
+
+
 @pytest.mark.parametrize("options", [{"nope": 1}, {"ds": 1}, {"_with": 1}], ids=str)
 def test_unknown_default_scan_option_is_an_error_of_each_scan(uri: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Unknown option"):

@@ -107,6 +107,75 @@ def test_selective_query_of_all_columns_fetches_the_others_for_the_matching_rows
     assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
 
 
+TYPED_VALUES = {
+    "i8": (pa.int8(), "5", "-3"),
+    "u8": (pa.uint8(), "5", "7"),
+    "i32": (pa.int32(), "5", "7"),
+    "u64": (pa.uint64(), "5", "7"),
+    "f32": (pa.float32(), "5.0", "7.5"),
+    "f64": (pa.float64(), "5.0", "'nan'"),
+    "dec": (pa.decimal128(10, 2), "5.00", "7"),
+    "flag": (pa.bool_(), "true", "false"),
+    "text": (pa.string(), "'5'", "'7'"),
+    "large": (pa.large_string(), "'5'", "'7'"),
+    "bytes": (pa.binary(), "'5'::BLOB", "'7'::BLOB"),
+    "day": (pa.date32(), "DATE '1970-01-06'", "DATE '1970-01-08'"),
+    "second": (pa.timestamp("s"), "TIMESTAMP '1970-01-01 00:00:05'", "TIMESTAMP '1970-01-01 00:00:07'"),
+    "micro": (pa.timestamp("us"), "TIMESTAMP '1970-01-01 00:00:00.000005'", "TIMESTAMP '1970-01-01'"),
+    "nano": (pa.timestamp("ns"), "TIMESTAMP '1970-01-01 00:00:00.000001'", "TIMESTAMP '1970-01-01'"),
+    "zoned": (
+        pa.timestamp("us", "UTC"),
+        "TIMESTAMPTZ '1970-01-01 00:00:00.000005+00'",
+        "TIMESTAMPTZ '1970-01-02 00:00:00+00'",
+    ),
+    "time": (pa.time64("us"), "TIME '00:00:00.000005'", "TIME '10:00:00'"),
+}
+"""Column -> its type, and two values in SQL."""
+
+CONDITIONS = [
+    "{column} = {first}",
+    "{column} <> {first}",
+    "{column} >= {second}",
+    "{column} BETWEEN {first} AND {second}",
+    "{column} IN ({first}, {second})",
+    "{column} NOT IN ({first}, {second})",
+    "{column} IS NULL",
+    "{column} IS NOT NULL",
+    "{column} IS DISTINCT FROM {first}",
+    "({column} = {first} OR {column} IS NULL)",
+    "NOT ({column} < {first})",
+    "({column} = {first} AND k < 30 OR text = '7')",
+]
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, lance_core.LanceDataset]:
+    numbers = pa.array([None if row % 7 == 3 else row % 9 for row in range(60)])
+    columns = {name: _converted(numbers, dtype) for name, (dtype, _, _) in TYPED_VALUES.items()}
+    table = pa.table({"k": range(60), **columns, "dict": columns["text"].dictionary_encode()})
+    return table, lance_core.write_dataset(table, str(tmp_path_factory.mktemp("typed") / "t"), max_rows_per_file=25)
+
+
+def _converted(numbers: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(dtype) or pa.types.is_binary(dtype):
+        return numbers.cast(pa.string()).cast(dtype)
+    if pa.types.is_date32(dtype):
+        return numbers.cast(pa.int32()).cast(dtype)
+    return numbers.cast(dtype)
+
+
+@pytest.mark.parametrize("column", [*TYPED_VALUES, "dict"])
+def test_conditions_of_duckdb_on_any_type_select_the_rows_of_the_arrow_table(
+    typed: tuple[pa.Table, lance_core.LanceDataset], column: str
+) -> None:
+    table, dataset = typed
+    _, first, second = TYPED_VALUES["text" if column == "dict" else column]
+    for condition in CONDITIONS:
+        where = condition.format(column=column, first=first, second=second)
+        query = _duckdb(f"SELECT k FROM rows WHERE {where} ORDER BY k")
+        assert query(dataset).equals(query(pyarrow.dataset.dataset(table))), where
+
+
 @pytest.mark.parametrize("columns", [None, ["k", "s"]], ids=["dataset", "scanner"])
 def test_arrow_streams_carry_every_row_to_arrow_polars_and_pandas(
     table: pa.Table, dataset: lance_core.LanceDataset, columns: list[str] | None
@@ -117,6 +186,16 @@ def test_arrow_streams_carry_every_row_to_arrow_polars_and_pandas(
     assert pa.RecordBatchReader.from_stream(source).read_all().equals(expected)
     assert pl.DataFrame(source).to_arrow().num_rows == NUM_ROWS
     assert pa.table(source).to_pandas()["s"].isna().sum() == expected["s"].null_count
+
+
+def test_frame_of_pandas_from_a_stream_reads_the_columns_and_rows_of_the_scan(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    wanted = {"columns": ["s"], "filter": "k < 20"}
+    frame = pa.table(dataset.scanner(**wanted)).to_pandas()
+    assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
+    assert frame["s"].notna().sum() == 17
+    assert frame.equals(dataset.to_pandas(**wanted))
 
 
 @pytest.mark.parametrize(("ours", "arrows"), ARROW_CLASSES)
