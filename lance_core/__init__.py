@@ -9,9 +9,9 @@
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
 ``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``arrow``, ``blob``, ``commit``,
-``dataset``, ``file``, ``fragment``, and ``types``, which correspond to the pylance modules with the same names.
-Everything else is internal. Each name is imported on first use, so a program that needs only the errors does not load
-the readers.
+``dataset``, ``file``, ``fragment``, ``sampler``, and ``types``, which correspond to the pylance modules with the same
+names. Everything else is internal. Each name is imported on first use, so a program that needs only the errors does not
+load the readers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lance_core import metadata as metadata
     from lance_core import optimize
     from lance_core import repair as repair
+    from lance_core import sampler as sampler
     from lance_core import types as types
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment import LanceFragment
@@ -183,7 +184,19 @@ __version__: str
 import_module("lance_core.dataset")
 del globals()["dataset"]
 
-_MODULES: Final = ("arrow", "blob", "commit", "errors", "file", "fragment", "metadata", "optimize", "repair", "types")
+_MODULES: Final = (
+    "arrow",
+    "blob",
+    "commit",
+    "errors",
+    "file",
+    "fragment",
+    "metadata",
+    "optimize",
+    "repair",
+    "sampler",
+    "types",
+)
 """The public modules, which ``import lance_core`` makes available as attributes. ``dataset`` is a function instead."""
 
 _ERRORS: Final = "lance_core.errors"

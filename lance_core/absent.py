@@ -52,7 +52,6 @@ ABSENT: Final = {
     "lance.progress": _PROGRESS,
     "lance.pydantic": "models are not converted; pass a schema and a list of dictionaries to `write_dataset`",
     "lance.query": _FULL_TEXT,
-    "lance.sampler": "samplers are not supported yet; pass row positions to `LanceDataset.take`",
     "lance.schema": "use `LanceDataset.lance_schema`, which returns a `lance_core.Schema`",
     "lance.torch": _TORCH,
     "lance.tracing": _METRICS,
@@ -158,6 +157,7 @@ ABSENT: Final = {
     "LanceFragment.merge_columns": "not supported yet; commit a `LanceOperation.Merge`",
     "LanceFragment.open_session": "use `take`; the session of the dataset keeps files open between calls",
     "LanceFragment.update_columns": "not supported yet; commit a `LanceOperation.Update`",
+    "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     "Session.index_cache_size_bytes": "indices are not searched, so there is no cache for them",
     # Arguments.
     "(block_size)": "request sizes cannot be set",
@@ -188,6 +188,7 @@ ABSENT: Final = {
     "BlobFile.readinto(b)": "named `buffer`",
     "CommitConflictError(retryable)": "can be passed by keyword",
     "DeletionFile.path(base_uri)": "the path is relative to the base path",
+    "FragmentSampler.iter_fragments(ds)": "named `dataset`, as in the subclasses",
     "LanceDataset(base_store_params)": "open the dataset with `dataset`",
     "scanner(aggregate)": "aggregate the batches of the scan",
     "scanner(allowlist)": "use a predicate on `_rowaddr`",

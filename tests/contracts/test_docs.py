@@ -22,6 +22,7 @@ PUBLIC_MODULES = {
     "metadata",
     "optimize",
     "repair",
+    "sampler",
     "types",
 }
 EXAMPLE = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

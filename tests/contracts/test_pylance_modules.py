@@ -11,7 +11,7 @@ import pytest
 
 import lance_core
 
-MODULES = ["arrow", "blob", "commit", "dataset", "file", "fragment", "optimize", "types"]
+MODULES = ["arrow", "blob", "commit", "dataset", "file", "fragment", "optimize", "sampler", "types"]
 """Modules of pylance that exist here."""
 
 FOR_TYPE_CHECKERS = {"types": {"ReaderLike"}}

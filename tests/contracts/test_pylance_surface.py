@@ -36,6 +36,8 @@ ATTRIBUTES = {"_rowaddr", "batch_size", "buffer", "fields", "files", "storage_op
 """Columns, arguments, and fields of records that reasons mention."""
 
 MEMBERS = [tuple(key.split(".")) for key in ABSENT if "." in key and "(" not in key and not key.startswith("lance.")]
+MEMBERS = [(owner, name) for owner, name in MEMBERS if not name.startswith("__")]
+"""Members with two leading underscores are not explained, because Python looks them up without ``__getattr__``."""
 NAMES = [key for key in ABSENT if "." not in key and "(" not in key]
 MODULES = [key.removeprefix("lance.") for key in ABSENT if key.startswith("lance.")]
 MODULES = [name for name in MODULES if find_spec(f"lance_core.{name}") is None]
