@@ -31,6 +31,7 @@ import lance
 import pyarrow as pa
 import pyarrow.dataset
 
+import lance_core
 from lance_core.absent import ABSENT
 
 if TYPE_CHECKING:
@@ -415,8 +416,10 @@ def _unused(function: object) -> dict[str, Unused]:
                 unused |= {ast.unparse(each.value): Unused("no effect") for each in call.keywords}
             case ast.Name(id="refuse_namespace"):
                 unused |= {ast.unparse(each): Unused("rejected", function.__qualname__) for each in call.args}
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if isinstance(home, type):
-                inherited = _unused(inspect.getattr_static(home, name, None))
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) | ast.Name(id=name):
+                of_class = isinstance(call.func, ast.Attribute) and isinstance(home, type)
+                called = inspect.getattr_static(home, name, None) if of_class else getattr(lance_core, name, None)
+                inherited = _unused(called)
                 passed = {each.arg for each in call.keywords if each.arg and ast.unparse(each.value) == each.arg}
                 # An argument that is not passed on has no effect in either function.
                 passed |= {each for each, use in unused.items() if use == inherited.get(each)}

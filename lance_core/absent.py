@@ -27,7 +27,6 @@ _FULL_TEXT: Final = "full-text search is not supported; use pylance, which can o
 _MEM_WAL: Final = "the write-ahead log in memory is not supported; use pylance, which can open the same table"
 _METRICS: Final = "metrics of the reference's runtime do not exist here; use the profilers of Python"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
-_NOT_YET: Final = "it may be supported later"
 _NO_CLASS: Final = "the method that returns it in pylance is not supported yet, or returns a dictionary or a value"
 _PROGRESS: Final = "writers do not report progress"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
@@ -160,24 +159,18 @@ ABSENT: Final = {
     "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     "Session.index_cache_size_bytes": "indices are not searched, so there is no cache for them",
     # Arguments.
-    "(block_size)": "request sizes cannot be set",
     "(filter)": "filter the result",
     "(fragment)": "a fragment is constructed from its id",
     "(full_text_query)": _FULL_TEXT,
     "(index_cache_backend)": "caches are in memory only",
-    "(index_cache_size)": _DEPRECATED,
-    "(index_cache_size_bytes)": "indices are not searched, so there is no cache for them",
     "(index_segments)": _READS_INDICES,
     "count_rows(kwargs)": "pylance ignores all arguments except `filter`",
     "(metadata_cache_backend)": "caches are in memory only",
-    "(metadata_cache_size)": _DEPRECATED,
-    "(metadata_cache_size_bytes)": "pass a `Session`, or open the dataset with `dataset`",
     "(namespace_client)": _NAMESPACES,
     "(namespace_client_managed_versioning)": _NAMESPACES,
     "(nearest)": "vectors are not searched yet; compute distances with numpy",
     "(order_by)": "sort the table with pyarrow",
     "(progress)": _PROGRESS,
-    "(read_params)": _NOT_YET,
     "(row_addr_allowlist)": "use a predicate on `_rowaddr`",
     "(row_addr_blocklist)": "use a predicate on `_rowaddr`",
     "(scan_stats_callback)": "scans do not collect statistics yet",
@@ -189,7 +182,6 @@ ABSENT: Final = {
     "CommitConflictError(retryable)": "can be passed by keyword",
     "DeletionFile.path(base_uri)": "the path is relative to the base path",
     "FragmentSampler.iter_fragments(ds)": "named `dataset`, as in the subclasses",
-    "LanceDataset(base_store_params)": "open the dataset with `dataset`",
     "scanner(aggregate)": "aggregate the batches of the scan",
     "scanner(allowlist)": "use a predicate on `_rowaddr`",
     "scanner(blocklist)": "use a predicate on `_rowaddr`",

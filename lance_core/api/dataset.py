@@ -27,6 +27,7 @@ from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.delete import delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
+from lance_core.file.session import Session
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_hints, checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
@@ -45,6 +46,7 @@ from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
 from lance_core.scan.table_view import Destination, Handle, TableView
 from lance_core.scan.take import take_rows, take_rows_by_id
+from lance_core.table.base_options import with_base_params
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.index_rules import decode_index_section
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.columns.alter import AlterColumn
     from lance_core.compaction.optimizer import DatasetOptimizer
-    from lance_core.file.session import Session
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
     from lance_core.public.dataset_base_path import DatasetBasePath
@@ -102,14 +103,17 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     it. Those that treat it as a Dataset read only the columns that they need, and only the rows that match their
     filters.
 
+    The arguments are those of :func:`dataset`, except ``asof``. A lock is not pickled with the handle.
+
     Args:
         uri: location of the dataset.
         version: a version number or the name of a tag; if None, the latest version.
+        commit_lock: a lock that each commit holds while it creates its version.
         storage_options: credentials and settings of the store.
-        commit_lock: a lock that each commit holds while it creates its version. It is not pickled with the
-            handle.
+        default_scan_options: options of all scans through this handle.
+        metadata_cache_size_bytes: maximum size of the handle's own session in bytes.
         session: caches information about open files; if None, the handle has its own session.
-        default_scan_options: options of all scans through this handle; see :func:`dataset`.
+        base_store_params: maps base paths to the options of their stores.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -119,18 +123,42 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         CorruptDataError: the manifest is damaged.
     """
 
-    def __init__(
+    def __init__(  # the reference's signature; arguments without effect are described with ``dataset``
         self,
         uri: str | Path,
         version: int | str | None = None,
-        *,
-        storage_options: dict[str, str] | None = None,
+        block_size: int | None = None,
+        index_cache_size: int | None = None,
+        metadata_cache_size: int | None = None,
         commit_lock: CommitLock | None = None,
-        session: Session | None = None,
+        storage_options: dict[str, str] | None = None,
+        serialized_manifest: bytes | None = None,
         default_scan_options: dict[str, Any] | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_size_bytes: int | None = None,
+        read_params: dict[str, Any] | None = None,
+        session: Session | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: dict[str, dict[str, str]] | None = None,
     ) -> None:
         """Read one manifest."""
-        super().__init__(TableView.open(uri, version, storage_options, commit_lock, session))
+        refuse_unsupported(
+            "dataset",
+            serialized_manifest=serialized_manifest,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            namespace_client_managed_versioning=namespace_client_managed_versioning,
+        )
+        checked_hints(read_params=read_params)
+        own_session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
+        if session is None:
+            session = own_session
+        elif not isinstance(session, Session):
+            raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
+        options = with_base_params(storage_options, base_store_params)
+        super().__init__(TableView.open(uri, version, options, commit_lock, session))
         self._default_scan_options = default_scan_options
 
     @classmethod

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError, NotFoundError
-from lance_core.file.session import Session
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, NotFoundError
 from lance_core.places.location import open_log, uri_text
-from lance_core.public.arguments import checked_hints, refuse_unsupported
-from lance_core.table.base_options import with_base_params
 from lance_core.table.migration import migrate_to_v2_names
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lance_core.file.session import Session
     from lance_core.places.location import CommitLock
 
 __all__ = ["dataset", "migrate_manifest_paths_v2"]
@@ -67,25 +65,21 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     """
     if uri is None:
         raise InvalidInputError("uri must be given")
-    refuse_unsupported(
-        "dataset",
-        namespace_client=namespace_client,
-        table_id=table_id,
-    )
-    checked_hints(read_params=read_params)
-    own_session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
-    if session is None:
-        session = own_session
-    elif not isinstance(session, Session):
-        raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
-    options = with_base_params(storage_options, base_store_params)
     opened = LanceDataset(
         uri,
         version,
-        storage_options=options,
+        block_size=block_size,
+        index_cache_size=index_cache_size,
         commit_lock=commit_lock,
-        session=session,
+        storage_options=storage_options,
         default_scan_options=default_scan_options,
+        metadata_cache_size_bytes=metadata_cache_size_bytes,
+        index_cache_size_bytes=index_cache_size_bytes,
+        read_params=read_params,
+        session=session,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        base_store_params=base_store_params,
     )
     if version is not None or asof is None:
         return opened

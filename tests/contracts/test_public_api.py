@@ -223,6 +223,7 @@ EXTRA_PARAMETERS = {
 
 SIGNATURES = [
     ("dataset", lance_core.dataset, lance.dataset),
+    ("LanceDataset", lance_core.LanceDataset, lance.LanceDataset),
     ("write_dataset", lance_core.write_dataset, lance.write_dataset),
     ("write_fragments", lance_core.write_fragments, lance.fragment.write_fragments),
     *(

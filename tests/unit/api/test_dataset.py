@@ -360,3 +360,15 @@ def test_validate_finds_a_damaged_file(uri: str, store: CountingStore) -> None:
     store.delete(path)
     with pytest.raises(FileNotFoundError):
         dataset.validate()
+
+
+def test_constructor_of_a_dataset_takes_the_options_of_the_function(versions: str) -> None:
+    session = lance_core.Session()
+    dataset = lance_core.LanceDataset(versions, 1, metadata_cache_size_bytes=0, session=session)
+    assert (dataset.version, dataset.session()) == (1, session)
+    assert lance_core.LanceDataset(versions, metadata_cache_size_bytes=0).session().size_bytes() == 0
+    for argument in ({"serialized_manifest": b"x"}, {"namespace_client": object()}, {"table_id": ["t"]}):
+        with pytest.raises(lance_core.NotSupportedError, match=rf"argument '{next(iter(argument))}' is not supported"):
+            lance_core.LanceDataset(versions, **argument)
+    with pytest.raises(lance_core.InvalidTypeError, match="session must be a Session"):
+        lance_core.LanceDataset(versions, session=object())
