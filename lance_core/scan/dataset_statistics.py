@@ -78,7 +78,7 @@ class LanceStats:
         limit = whole_number("max_rows_per_group", max_rows_per_group)
         sizes = [fragment.physical_rows for fragment in self._view.fragments]
         return {
-            "num_deleted_rows": sum(sizes) - sum(self._view.source().live_counts()),
+            "num_deleted_rows": sum(sizes) - self._view.source().num_live_rows,
             "num_fragments": len(sizes),
             "num_small_files": sum(num_rows < limit for num_rows in sizes),
         }

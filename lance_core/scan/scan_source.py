@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lance_core.file.session import UNCACHED, Session
 from lance_core.scan.fragment_reader import FragmentReader
@@ -13,6 +16,8 @@ from lance_core.scan.undeleted_rows import UndeletedReader
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ScanSource"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScanSource:
     """The fragments to scan.
 
@@ -48,14 +53,20 @@ class ScanSource:
     def first_rows(self) -> Mapping[int, int]:
         """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
         fragments = self.fragments if self.version_fragments is None else self.version_fragments
-        counts = map(self._num_live_rows, fragments)
+        counts = map(self._live_rows_of, fragments)
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
-    def live_counts(self) -> list[int]:
-        """Return the number of live rows in each of the fragments."""
-        return list(map(self._num_live_rows, self.fragments))
+    @cached_property
+    def live_stops(self) -> npt.NDArray[np.int64]:
+        """Number of live rows in each fragment and those before it, shape (num_fragments,)."""
+        return np.cumsum([self._live_rows_of(fragment) for fragment in self.fragments], dtype=np.int64)
 
-    def _num_live_rows(self, fragment: Fragment) -> int:
+    @property
+    def num_live_rows(self) -> int:
+        """Number of live rows in all the fragments."""
+        return int(self.live_stops[-1]) if len(self.live_stops) else 0
+
+    def _live_rows_of(self, fragment: Fragment) -> int:
         if not fragment.has_deletion_file:
             return fragment.physical_rows
         return FragmentReader(fragment, self.locator, 0, self.session).num_live_rows

@@ -250,7 +250,7 @@ class TableView:
             InvalidInputError: a fragment does not exist.
         """
         if fragment_ids is None:
-            return self._source_of(self.fragments)
+            return self._whole
         by_id = {fragment.id: fragment for fragment in self.fragments}
         missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in by_id]
         if missing:
@@ -260,6 +260,10 @@ class TableView:
     def source_of(self, fragment: Fragment) -> ScanSource:
         """Return the source for a scan of one fragment."""
         return self._source_of((fragment,))
+
+    @cached_property
+    def _whole(self) -> ScanSource:
+        return ScanSource(self.schema, self.fragments, self.locator, None, self.session)
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
         return ScanSource(self.schema, fragments, self.locator, self.fragments, self.session)

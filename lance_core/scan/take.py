@@ -86,18 +86,18 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     Raises:
         RowOutOfRangeError: a position is out of range.
     """
-    stops = np.cumsum(source.live_counts(), dtype=np.int64)
-    num_rows = int(stops[-1]) if len(stops) else 0
+    stops = source.live_stops
+    num_rows = source.num_live_rows
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
     if outside.size:
         raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; number of rows: {num_rows}")
     owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
-    positions = np.zeros(len(wanted), np.int64)
+    positions = wanted - np.append(0, stops)[owners]
     for owner in np.unique(owners).tolist():
-        here = owners == owner
-        start = int(stops[owner - 1]) if owner else 0
-        deleted = source.reader(source.fragments[owner]).deleted_rows()
-        positions[here] = live_to_physical(deleted, wanted[here] - start)
+        fragment = source.fragments[owner]
+        if fragment.has_deletion_file:
+            here = owners == owner
+            positions[here] = live_to_physical(source.reader(fragment).deleted_rows(), positions[here])
     return RowPlaces(owners, positions)
 
 

@@ -72,6 +72,10 @@ class LeafColumn:
         lengths = [page.length // self.slots_per_row for page in self.pages]
         return list(itertools.accumulate(lengths, initial=0))
 
+    def page_of(self, row: int) -> int:
+        """Return the index of the page that contains a row."""
+        return bisect_right(self.row_starts_list, row) - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSlice:
@@ -272,7 +276,7 @@ def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegmen
 def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
     index = page_start = 0
     if len(column.pages) > 1:
-        index = bisect_right(column.row_starts_list, start) - 1
+        index = column.page_of(start)
         page_start = column.row_starts_list[index]
     return PageSlice(
         column=column,

@@ -42,6 +42,9 @@ def split_rows(
         Slots are numbered as if the pages were consecutive. They are given as a range if they are in one page and have
         no gaps.
     """
+    only = [column.page_of(int(rows[0])) for column in columns]
+    if only == [column.page_of(int(rows[-1])) for column in columns]:
+        return [[_slots(column, [page], rows) for column, page in zip(columns, only, strict=True)]]
     edges = columns[0].row_starts
     if len(columns) > 1:
         edges = np.unique(np.concatenate([column.row_starts for column in columns]))
@@ -53,7 +56,12 @@ def split_rows(
     parts = []
     for first, last in zip(starts.tolist(), stops.tolist(), strict=True):
         chosen = rows[bounds[filled[first]] : bounds[filled[last - 1] + 1]]
-        parts.append([_slots(column, found[first:last], chosen) for column, found in zip(columns, pages, strict=True)])
+        parts.append(
+            [
+                _slots(column, np.unique(found[first:last]).tolist(), chosen)
+                for column, found in zip(columns, pages, strict=True)
+            ]
+        )
     return parts
 
 
@@ -74,16 +82,19 @@ def _part_starts(
     return np.flatnonzero(starts)
 
 
-def _slots(column: LeafColumn, pages: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[list[int], Rows]:
-    distinct = np.unique(pages)
-    starts = column.row_starts[distinct]
-    lengths = column.row_starts[distinct + 1] - starts
-    shifts = starts - (np.cumsum(lengths) - lengths)
-    within = rows - shifts[np.searchsorted(starts, rows, side="right") - 1] if len(distinct) > 1 else rows - starts[0]
+def _slots(column: LeafColumn, pages: list[int], rows: NDArray[np.int64]) -> tuple[list[int], Rows]:
+    """Return some pages of a leaf, and the slots of rows in them."""
+    if len(pages) == 1:
+        within = rows - column.row_starts[pages[0]]
+    else:
+        starts = column.row_starts[pages]
+        lengths = column.row_starts[[page + 1 for page in pages]] - starts
+        shifts = starts - (np.cumsum(lengths) - lengths)
+        within = rows - shifts[np.searchsorted(starts, rows, side="right") - 1]
     per_row = column.slots_per_row
     start, stop = int(within[0]), int(within[-1]) + 1
-    if len(distinct) == 1 and stop - start == len(rows):
-        return distinct.tolist(), (start * per_row, stop * per_row)
+    if len(pages) == 1 and stop - start == len(rows):
+        return pages, (start * per_row, stop * per_row)
     if per_row > 1:
         within = (within[:, None] * per_row + np.arange(per_row)).reshape(-1)
-    return distinct.tolist(), within
+    return pages, within
