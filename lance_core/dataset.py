@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lance_core.refs.tags import Tag, Tags
     from lance_core.scan.dataset_statistics import DatasetStats, DataStatistics, FieldStatistics, LanceStats
     from lance_core.scan.delta import DatasetDelta
+    from lance_core.scan.row_mask import serialize_row_addrs
     from lance_core.scan.scanner import LanceScanner
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
@@ -71,6 +72,7 @@ __all__ = [
     "Tags",
     "Transaction",
     "Version",
+    "serialize_row_addrs",
     "write_dataset",
 ]
 
@@ -108,6 +110,7 @@ _HOMES: Final = {
     "Tags": "lance_core.refs.tags",
     "Transaction": "lance_core.transactions.public_transaction",
     "Version": "lance_core.public.version_info",
+    "serialize_row_addrs": "lance_core.scan.row_mask",
     "write_dataset": "lance_core.api.write_dataset",
 }
 _NAMES_ELSEWHERE: Final = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE_KEY"}

@@ -521,6 +521,9 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
+            row_addr_allowlist: the row ids of the only rows to return, as returned by ``serialize_row_addrs`` of
+                ``lance_core.dataset``. Limit and offset count only these rows.
+            row_addr_blocklist: the row ids of rows not to return.
 
         Rows are always returned in order. How the other columns of matching rows are read depends on their number. So
         ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are checked, but
@@ -537,8 +540,6 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             full_text_query=full_text_query,
             scan_stats_callback=scan_stats_callback,
             order_by=order_by,
-            row_addr_allowlist=row_addr_allowlist,
-            row_addr_blocklist=row_addr_blocklist,
         )
         checked_hints(
             batch_readahead=batch_readahead,
@@ -562,6 +563,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             include_deleted_rows=include_deleted_rows,
             use_stats=use_stats,
             blob_handling=blob_handling,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
         )
 
     def to_table(

@@ -200,9 +200,8 @@ class ScannerBuilder:
         return self
 
     def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> Self:
-        """Not supported."""
-        refuse_unsupported("scanner", row_addr_allowlist=allowlist, row_addr_blocklist=blocklist)
-        return self
+        """Set the ids of the rows to return, and of rows that are not returned; see ``serialize_row_addrs``."""
+        return self._with(row_addr_allowlist=allowlist, row_addr_blocklist=blocklist)
 
     def scan_stats_callback(self, callback: Callable[[Any], None]) -> Self:
         """Not supported."""
@@ -223,17 +222,28 @@ class ScannerBuilder:
         return self
 
 
-def build_scanner(ds: Handle, defaults: dict[str, Any] | None, **given: Any) -> LanceScanner:
+def build_scanner(
+    ds: Handle,
+    defaults: dict[str, Any] | None,
+    *,
+    row_addr_allowlist: bytes | None,
+    row_addr_blocklist: bytes | None,
+    **given: Any,
+) -> LanceScanner:
     """Plan a scan.
 
     Args:
         ds: the dataset to scan.
         defaults: the default scan options of the dataset; see :meth:`ScannerBuilder.apply_defaults`.
+        row_addr_allowlist: see :meth:`ScannerBuilder.row_addr_prefilter`.
+        row_addr_blocklist: see :meth:`ScannerBuilder.row_addr_prefilter`.
         given: maps names of methods of the builder to their arguments; None means the default.
     """
     builder = ScannerBuilder(ds)
     if defaults:
         builder.apply_defaults(defaults)
+    if row_addr_allowlist is not None or row_addr_blocklist is not None:
+        builder.row_addr_prefilter(row_addr_allowlist, row_addr_blocklist)
     for name, value in given.items():
         if value is not None:
             getattr(builder, name)(value)

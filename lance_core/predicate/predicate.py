@@ -21,9 +21,12 @@ from lance_core.predicate.binding import Binder
 from lance_core.predicate.coercion import evaluated_type
 from lance_core.predicate.column_bounds import condition_of
 from lance_core.predicate.expressions import Column, Computed, Constant, Expression
+from lance_core.predicate.kernels import all_of
 from lance_core.schema.extension_types import storage_array
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from lance_core.predicate.engine import SqlExpressions
@@ -127,6 +130,39 @@ class Predicate:
             raise InvalidInputError(f"predicate {_shown(text)}: expected a condition, found type {expression.dtype}")
         wanted, paths = schema.project(_outermost(binder.paths)), tuple(binder.paths)
         return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
+
+    @classmethod
+    def on_column(
+        cls,
+        schema: Schema,
+        column: tuple[str, pa.DataType],
+        test: Callable[[pa.Array], pa.Array],
+        text: str,
+        other: Predicate | None,
+    ) -> Predicate:
+        """Return a predicate that is true where a function of one column and another predicate, if any, are true.
+
+        Args:
+            schema: schema of the table.
+            column: name and type of the column.
+            test: returns whether the predicate is true for each item of an array.
+            text: describes the function.
+            other: the other predicate.
+        """
+        if other is not None and other.constant is not None:
+            if not other.constant:
+                return other
+            other = None
+        before = () if other is None else other._paths
+        name, dtype = column
+        paths = (*before, (name,))
+        wanted = schema.project(_outermost(list(dict.fromkeys(paths))))
+        field_ids = tuple(_named(wanted, path).id for path in paths)
+        expression = Computed(test, (Column(len(before), dtype, dtype),), pa.bool_())
+        if other is None:
+            return cls(text, wanted, field_ids, paths, expression)
+        both = Computed(all_of, (other._expression, expression), pa.bool_(), condition=other.condition)
+        return cls(f"({other.text}) AND {text}", wanted, field_ids, paths, both)
 
     @property
     def constant(self) -> bool | None:

@@ -37,6 +37,7 @@ from lance_core.scan.pandas_frames import read_frame
 from lance_core.scan.plan_text import measured, plan_text
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
+from lance_core.scan.row_mask import RowMask
 from lance_core.scan.row_reader import slices
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
@@ -85,6 +86,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         with_row_address: whether to append the column ``_rowaddr``.
         blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
         use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
+        row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
+        row_addr_blocklist: the ids of rows that are not returned, likewise.
 
     Raises:
         InvalidInputError: a column is unknown, a number is out of range, or the filter or an expression is invalid.
@@ -109,6 +112,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         include_deleted_rows: bool | None = None,
         blob_handling: str | None = None,
         use_stats: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         # First, so that there are no other local names.
@@ -122,9 +127,14 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)
-        self._predicate = None
+        filtered = with_row_columns(stored_schema(source.schema), offsets=False)
+        self._predicate: Predicate | None = None
         if filter is not None:
-            self._predicate = Predicate.plan(with_row_columns(stored_schema(source.schema), offsets=False), filter)
+            self._predicate = Predicate.plan(filtered, filter)
+        mask = RowMask.of(row_addr_allowlist, row_addr_blocklist)
+        if mask is not None:
+            ids = (ROW_ID_NAME, pa.uint64())
+            self._predicate = Predicate.on_column(filtered, ids, mask.selects, "_rowid is selected", self._predicate)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)

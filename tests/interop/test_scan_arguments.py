@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance.dataset import ScannerBuilder as TheirBuilder
+from lance.dataset import serialize_row_addrs as their_rows
 
 import lance_core
-from lance_core.dataset import ScannerBuilder
+from lance_core.dataset import ScannerBuilder, serialize_row_addrs
 
 NUM_ROWS = 90
 
@@ -129,6 +130,62 @@ def test_invalid_argument_is_an_error_of_pylances_class(uri: str, arguments: dic
         lance.dataset(uri).scanner(**arguments).to_table()
     with pytest.raises(theirs.type):
         lance_core.dataset(uri).scanner(**arguments)
+
+
+SOME_ROWS = [0, 1, 3, 17, 18, (1 << 32) | 2, (1 << 32) | 3, (2 << 32) | 29, 1 << 40]
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        {"row_addr_allowlist": SOME_ROWS},
+        {"row_addr_blocklist": SOME_ROWS},
+        {"row_addr_allowlist": SOME_ROWS, "row_addr_blocklist": [1, 17]},
+        {"row_addr_allowlist": []},
+        {"row_addr_blocklist": []},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"columns": ["s"], "with_row_id": True},
+        {"columns": ["a"], "filter": "a > 1"},
+        {"columns": ["s"], "filter": "a > 1 and _rowid < 40"},
+        {"filter": "false"},
+        {"filter": "true", "limit": 3, "offset": 1},
+        {"limit": 2, "offset": 1},
+    ],
+    ids=str,
+)
+def test_row_ids_given_as_bytes_restrict_a_scan_as_in_pylance(
+    uri: str, masks: dict[str, list[int]], arguments: dict[str, Any]
+) -> None:
+    given = {name: serialize_row_addrs(rows) for name, rows in masks.items()}
+    ours, theirs = (module.dataset(uri).scanner(**given, **arguments) for module in (lance_core, lance))
+    assert ours.to_table().to_pylist() == theirs.to_table().to_pylist()
+    if "limit" not in arguments:
+        assert ours.count_rows() == ours.to_table().num_rows
+
+
+def test_set_of_row_ids_has_the_bytes_of_pylances_set() -> None:
+    for rows in ([], [5], SOME_ROWS, range(100_000), [2**64 - 1]):
+        assert serialize_row_addrs(rows) == their_rows(rows)
+
+
+def test_entry_without_a_bitmap_stands_for_a_whole_fragment(uri: str) -> None:
+    whole = bytes.fromhex("010000000000000000000000")
+    ours, theirs = (module.dataset(uri).scanner(row_addr_allowlist=whole).to_table() for module in (lance_core, lance))
+    assert ours.equals(theirs)
+    assert ours.num_rows > 0
+
+
+@pytest.mark.parametrize("given", [b"", b"abc", serialize_row_addrs([1, 2])[:-3], [1, 2], b"\1\0\0\0" * 5], ids=str)
+def test_bytes_that_are_no_set_of_row_ids_are_a_value_error(uri: str, given: object) -> None:
+    for module in (lance_core, lance):
+        with pytest.raises(ValueError, match="allowlist"):
+            module.dataset(uri).scanner(row_addr_allowlist=given).to_table()
 
 
 @pytest.mark.parametrize("defaults", DEFAULTS, ids=str)

@@ -167,7 +167,6 @@ def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceD
         {"order_by": ["a"]},
         {"full_text_query": "x"},
         {"scan_stats_callback": print},
-        {"row_addr_allowlist": b""},
     ],
 )
 def test_unsupported_scanner_arguments_are_refused_by_name(
