@@ -110,9 +110,9 @@ class BlobFile(io.BufferedIOBase):
         """Read all remaining bytes."""
         return self.read()
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, b: WriteableBuffer) -> int:
         """Fill a buffer and return the number of bytes read."""
-        view = memoryview(buffer).cast("B")
+        view = memoryview(b).cast("B")
         if view.readonly:
             raise InvalidTypeError("readinto() needs a read-write bytes-like object")
         data = self.read(len(view))

@@ -5,6 +5,7 @@ Source: JSON of pylance 14.0.2.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +42,11 @@ class DataFile(PylanceClass):
     file_minor_version: int = 0
     file_size_bytes: int | None = None
     base_id: int | None = None
+
+    def field_ids(self) -> list[int]:
+        """Return the ids of the fields. Deprecated, as in pylance; use ``fields`` instead."""
+        warnings.warn("field_ids is deprecated; use fields instead", DeprecationWarning, stacklevel=2)
+        return self.fields
 
 
 def read_data_file(document: JsonObject) -> DataFile:

@@ -12,11 +12,11 @@ Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
 from __future__ import annotations
 
 import json as json_text
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from lance_core.absent import PylanceClass
 from lance_core.errors import InvalidInputError
 from lance_core.public.data_file_metadata import DataFile, read_data_file
 from lance_core.public.json_document import (
@@ -86,9 +86,10 @@ class DeletionFile:
         """
         return _deletion_file(parse_document("deletion file", json))
 
-    def path(self, fragment_id: int) -> str:
-        """Return the path of the file, relative to the dataset's root."""
-        return f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """Return the path of the file below ``base_uri``; by default, relative to the dataset's root."""
+        path = f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
+        return f"{base_uri.strip('/')}/{path}" if base_uri else path
 
     @classmethod
     def from_record(cls, record: DeletionFileRecord) -> Self:
@@ -114,7 +115,7 @@ class DeletionFile:
 
 
 @dataclass
-class FragmentMetadata(PylanceClass):
+class FragmentMetadata:
     """The metadata of a fragment.
 
     Attributes:
@@ -146,6 +147,11 @@ class FragmentMetadata(PylanceClass):
     def num_rows(self) -> int:
         """Number of rows that are not deleted."""
         return self.physical_rows - self.num_deletions
+
+    def data_files(self) -> list[DataFile]:
+        """Return the data files. Deprecated, as in pylance; use ``files`` instead."""
+        warnings.warn("data_files is deprecated; use files instead", DeprecationWarning, stacklevel=2)
+        return self.files
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document as a dictionary."""

@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CLASSES = {
     "DataFile": lance_core.DataFile,
     "DatasetOptimizer": DatasetOptimizer,
-    "FragmentMetadata": lance_core.FragmentMetadata,
     "LanceDataset": lance_core.LanceDataset,
     "LanceFragment": lance_core.LanceFragment,
     "LanceScanner": lance_core.LanceScanner,

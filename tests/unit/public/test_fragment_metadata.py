@@ -2,6 +2,7 @@
 
 import json
 
+import lance.fragment
 import pytest
 
 from lance_core.errors import InvalidInputError, NotSupportedError, UnsupportedVersionError
@@ -133,3 +134,17 @@ def test_deletion_file_round_trips_through_json() -> None:
     assert deletion.path(9) == "_deletions/9-1-2.bin"
     with pytest.raises(InvalidInputError, match="'array', 'bitmap'"):
         DeletionFile(read_version=1, id=2, file_type="other", num_deleted_rows=3)
+
+
+@pytest.mark.parametrize("base", [None, "", "a", "a/b", "/a/"])
+def test_path_of_a_deletion_file_below_a_base_is_that_of_pylance(base: str | None) -> None:
+    ours, theirs = (kind(3, 7, "array", 2, None) for kind in (DeletionFile, lance.fragment.DeletionFile))
+    assert ours.path(5, base) == theirs.path(5, base)
+
+
+def test_deprecated_names_of_fields_still_work() -> None:
+    metadata = FragmentMetadata(0, [DataFile("a.lance", [1, 2])], 3)
+    with pytest.warns(DeprecationWarning, match="use files instead"):
+        assert metadata.data_files() == metadata.files
+    with pytest.warns(DeprecationWarning, match="use fields instead"):
+        assert metadata.files[0].field_ids() == [1, 2]
