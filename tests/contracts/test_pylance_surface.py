@@ -56,6 +56,14 @@ def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None
     assert (done.stdout, done.stderr) == ("", "")
 
 
+def test_message_in_the_migration_guide_is_the_real_one(dataset: lance_core.LanceDataset) -> None:
+    guide = (ROOT / "docs" / "guides" / "from-pylance.md").read_text(encoding="utf-8")
+    (name,) = re.findall(r'"/data/points"\)\.(\w+)\(', guide)
+    with pytest.raises(AttributeError) as raised:
+        getattr(dataset, name)
+    assert f"\nAttributeError: {raised.value}\n" in guide
+
+
 @pytest.mark.parametrize("key", ABSENT)
 def test_names_in_a_reason_exist(key: str) -> None:
     names = {code.partition("(")[0] for code in CODE.findall(ABSENT[key])} - ATTRIBUTES
