@@ -55,6 +55,7 @@ __all__ = [
     "decode_leaf",
     "open_page",
     "open_pages",
+    "open_pages_apart",
     "read_leaf",
     "run_in_memory",
 ]
@@ -126,17 +127,44 @@ def open_pages(
     Raises:
         CorruptDataError: as for :func:`open_page`.
     """
-    with _Located(f"field {field.name!r}"):
-        _check_widths(field, layouts[0].mini_block)
-        mini_blocks = [layout.mini_block for layout in layouts]
-        state = mini_block_pages.open_pages(mini_blocks, buffers, num_rows, data_starts, DECODER)
-    if state is not None:
-        return state
+    sizes = [list(map(len, of_page)) for of_page in buffers]
+    if mini_block_pages.opens_as_one(layouts[0].mini_block):
+        with _Located(f"field {field.name!r}"):
+            _check_widths(field, layouts[0].mini_block)
+            mini_blocks, words = [layout.mini_block for layout in layouts], [of_page[0] for of_page in buffers]
+            return mini_block_pages.open_pages(mini_blocks, words, sizes, num_rows, data_starts, DECODER)
     opened = [
-        run_in_memory(open_page(field, layout, list(map(len, of_page)), rows), of_page)
-        for layout, of_page, rows in zip(layouts, buffers, num_rows, strict=True)
+        run_in_memory(open_page(field, layout, of_page, rows), views)
+        for layout, of_page, rows, views in zip(layouts, sizes, num_rows, buffers, strict=True)
     ]
     return mini_block_pages.merged(cast("list[mini_block_pages.MiniBlockState]", opened), data_starts)
+
+
+def open_pages_apart(
+    field: Field,
+    layouts: Sequence[pb21.PageLayout],
+    words: Sequence[NDArray[np.uint8]],
+    sizes: Sequence[Sequence[int]],
+    num_rows: Sequence[int],
+) -> Sequence[PageState]:
+    """Open several mini-block pages of a leaf column at once, and return the state of each.
+
+    Args:
+        field: the leaf.
+        layouts: descriptions of the pages, which have the same :func:`mini_block_pages.merge_key`, and
+            :func:`mini_block_pages.opens_as_one`.
+        words: buffer 0 of each page.
+        sizes: size of each buffer of each page in bytes.
+        num_rows: value of ``Page.length`` of each page.
+
+    Raises:
+        CorruptDataError: as for :func:`open_page`.
+    """
+    with _Located(f"field {field.name!r}"):
+        _check_widths(field, layouts[0].mini_block)
+        return mini_block_pages.open_pages_apart(
+            [layout.mini_block for layout in layouts], words, sizes, num_rows, DECODER
+        )
 
 
 def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]:

@@ -14,6 +14,7 @@ Source: ``lance.encodings21.MiniBlockLayout``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from lance_core.proto import pb21
 
-__all__ = ["ChunkDirectory", "ChunkTable", "aligned_sizes", "chunk_headers", "chunk_words"]
+__all__ = ["ChunkDirectory", "ChunkTable", "aligned_sizes", "chunk_headers", "chunk_words", "word_bytes_of"]
 
 _LOG2_BITS: Final = 4
 _MAX_VALUE_BUFFERS: Final = 64
@@ -90,7 +91,7 @@ class ChunkTable:
         Raises:
             CorruptDataError: the sizes of a page are inconsistent.
         """
-        word_bytes = _word_bytes(layout)
+        word_bytes = word_bytes_of(layout)
         for each in words:
             if len(each) == 0 or len(each) % word_bytes:
                 raise CorruptDataError(
@@ -114,6 +115,20 @@ class ChunkTable:
     def num_chunks(self) -> int:
         """Number of chunks in the page."""
         return len(self.starts)
+
+    def pages(self, num_chunks: Sequence[int]) -> list[ChunkTable]:
+        """Return a table for each of several pages that :meth:`parse_pages` has parsed; the tables own their memory.
+
+        Args:
+            num_chunks: number of chunks in each page.
+        """
+        stops = list(itertools.accumulate(num_chunks))
+        parts = [slice(stop - count, stop) for stop, count in zip(stops, num_chunks, strict=True)]
+        return [
+            ChunkTable(self.starts[part].copy(), self.stops[part].copy(), values, np.cumsum(values))
+            for part in parts
+            for values in [self.num_values[part].copy()]
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +178,7 @@ class ChunkDirectory:
             raise UnsupportedEncodingError(f"mini-block chunks with {num_buffers} value buffers are not supported")
         widths = [2] * (1 + layout.HasField("rep_compression") + layout.HasField("def_compression"))
         num_level_fields = len(widths)
-        widths += [_word_bytes(layout)] * num_buffers
+        widths += [word_bytes_of(layout)] * num_buffers
         header_bytes = align_up(sum(widths), CHUNK_ALIGNMENT)
         if bool((chunk_bytes < header_bytes).any()):
             raise CorruptDataError(f"a mini-block chunk is shorter than its header ({header_bytes} bytes)")
@@ -180,7 +195,8 @@ class ChunkDirectory:
         )
 
 
-def _word_bytes(layout: pb21.MiniBlockLayout) -> int:
+def word_bytes_of(layout: pb21.MiniBlockLayout) -> int:
+    """Return the size of a chunk word in bytes."""
     return 4 if layout.has_large_chunk else 2
 
 

@@ -20,7 +20,7 @@ from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.ranges import expand_ranges
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
-from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
+from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable, word_bytes_of
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, pick_levels
 from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.repetition_index import RepetitionIndex
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_core.encodings.api import DataBlock, Decoder
     from lance_core.encodings.structural.page_requests import PageSteps, Rows
 
-__all__ = ["MiniBlockState", "merge_key", "merged", "open_page", "open_pages"]
+__all__ = ["MiniBlockState", "merge_key", "merged", "open_page", "open_pages", "open_pages_apart", "opens_as_one"]
 
 
 def open_page(
@@ -71,20 +71,26 @@ def open_page(
     return MiniBlockState(layout, layers, num_rows, table, index if has_lists else None, items, encoded_bytes, decoder)
 
 
+def opens_as_one(layout: pb21.MiniBlockLayout) -> bool:
+    """Return whether :func:`open_pages` can open several pages of this kind: they have no lists and no dictionary."""
+    has_lists = layout.HasField("rep_compression") or layout.repetition_index_depth > 0
+    return not has_lists and not layout.HasField("dictionary")
+
+
 def open_pages(
     layouts: Sequence[pb21.MiniBlockLayout],
-    buffers: Sequence[Sequence[NDArray[np.uint8]]],
+    words: Sequence[NDArray[np.uint8]],
+    sizes: Sequence[Sequence[int]],
     num_rows: Sequence[int],
     data_starts: Sequence[int],
     decoder: Decoder,
-) -> MiniBlockState | None:
-    """Open several pages of a column as one, if they have neither lists nor dictionaries; otherwise, return None.
-
-    This costs little more than opening one page.
+) -> MiniBlockState:
+    """Open several pages of a column as one; this costs little more than opening one page.
 
     Args:
-        layouts: descriptions of the pages, which have the same :func:`merge_key`.
-        buffers: the buffers of each page.
+        layouts: descriptions of the pages, which have the same :func:`merge_key` and :func:`opens_as_one`.
+        words: page buffer 0 of each page.
+        sizes: size of each buffer of each page in bytes.
         num_rows: value of ``Page.length`` of each page.
         data_starts: see :func:`merged`.
         decoder: decodes child encodings.
@@ -94,13 +100,26 @@ def open_pages(
     """
     first = layouts[0]
     layers = _checked_layers(first)
-    if layers.max_repetition or first.repetition_index_depth or first.HasField("dictionary"):
-        return None
-    for layout, of_page, rows in zip(layouts, buffers, num_rows, strict=True):
+    for layout, of_page, rows in zip(layouts, sizes, num_rows, strict=True):
         _check_counts(len(of_page), 2, layout.num_items, rows, has_lists=False)
-    words, data_bytes = [of_page[0] for of_page in buffers], [len(of_page[1]) for of_page in buffers]
-    table = ChunkTable.parse_pages(first, words, data_bytes, num_rows, data_starts)
+    table = ChunkTable.parse_pages(first, words, [of_page[1] for of_page in sizes], num_rows, data_starts)
     return MiniBlockState(first, layers, sum(num_rows), table, None, None, sum(map(len, words)), decoder)
+
+
+def open_pages_apart(
+    layouts: Sequence[pb21.MiniBlockLayout],
+    words: Sequence[NDArray[np.uint8]],
+    sizes: Sequence[Sequence[int]],
+    num_rows: Sequence[int],
+    decoder: Decoder,
+) -> list[MiniBlockState]:
+    """Like :func:`open_pages`, but return a state for each page, which can be cached."""
+    state = open_pages(layouts, words, sizes, num_rows, [0] * len(layouts), decoder)
+    tables = state.table.pages([len(of_page) // word_bytes_of(layouts[0]) for of_page in words])
+    return [
+        MiniBlockState(layout, state.layers, rows, table, None, None, len(of_page), decoder)
+        for layout, rows, table, of_page in zip(layouts, num_rows, tables, words, strict=True)
+    ]
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:

@@ -17,7 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.leaf_arrays import bytes_of
-from lance_core.encodings.page_decoder import assemble, open_page, open_pages, read_leaf, run_in_memory
+from lance_core.encodings.page_decoder import (
+    assemble,
+    open_page,
+    open_pages,
+    open_pages_apart,
+    read_leaf,
+    run_in_memory,
+)
 from lance_core.encodings.structural import mini_block_pages
 from lance_core.encodings.structural.page_requests import Fetched
 from lance_core.errors import InvalidInputError, LanceError
@@ -295,7 +302,7 @@ def _read_pages_as_one(
             starts = [buffer.start - whole.start for buffer in buffers]
             views = [span[at : at + buffer.num_bytes] for at, buffer in zip(starts, buffers, strict=True)]
             return _decoded_as_one(column, pages, views, rows, (whole.start, span))
-        opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
+        opened = yield from _opened_together(column, page_indices, states, is_mapped=is_mapped)
         starts = [page.buffers[1].start for page in pages]
         state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
         # The parts of the extent are given by positions in the file.
@@ -331,6 +338,30 @@ def _decoded_as_one(
     lengths = [page.length for page in pages]
     state = open_pages(column.field, [page.layout for page in pages], of_pages, lengths, starts)
     return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
+
+
+def _opened_together(
+    column: LeafColumn, page_indices: Sequence[int], states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[list[PageState]]:
+    """Return the states of several pages with the same :func:`_merge_key`; see :func:`_opened`."""
+    known = {page: states.get((column.index, page)) for page in page_indices}
+    missing = [page for page, state in known.items() if state is None]
+    pages = [column.pages[page] for page in missing]
+    if len(missing) > 1 and mini_block_pages.opens_as_one(pages[0].layout.mini_block):
+        found = yield [page.buffers[0] for page in pages]
+        opened = open_pages_apart(
+            column.field,
+            [page.layout for page in pages],
+            list(map(bytes_of, found)),
+            [[buffer.num_bytes for buffer in page.buffers] for page in pages],
+            [page.length for page in pages],
+        )
+        for page, state in zip(missing, opened, strict=True):
+            states.put((column.index, page), state, state.num_bytes)
+            known[page] = state
+    steps = [_opened(column, page, states, is_mapped=is_mapped) for page, state in known.items() if state is None]
+    rest = iter((yield from together(steps)) if steps else ())
+    return [next(rest) if state is None else state for state in known.values()]
 
 
 def _opened(

@@ -96,23 +96,42 @@ def pages_of(counts):
     return [page.layout.mini_block for page in pages], [list(map(as_bytes, page.buffers)) for page in pages]
 
 
+def words_and_sizes(buffers):
+    return [of_page[0] for of_page in buffers], [list(map(len, of_page)) for of_page in buffers]
+
+
 def test_mini_block_pages_that_are_opened_together_have_the_values_of_all():
     counts = [3, 1025, 1024, 5000, 1]
     layouts, buffers = pages_of(counts)
     data = np.concatenate([of_page[1] for of_page in buffers])
     starts = np.cumsum([0, *(len(of_page[1]) for of_page in buffers[:-1])]).tolist()
-    state = mini_block_pages.open_pages(layouts, buffers, counts, starts, DECODER)
+    state = mini_block_pages.open_pages(layouts, *words_and_sizes(buffers), counts, starts, DECODER)
     for rows in [(0, sum(counts)), (2, 4), (1027, 2053), np.array([0, 3, 1028, 2051, 7052])]:
         _, block = run_in_memory(state.read(rows), [data, data])
         assert block.data.view("<i4").tolist() == (list(range(*rows)) if isinstance(rows, tuple) else rows.tolist())
 
 
+def test_mini_block_pages_that_are_opened_apart_have_their_own_values():
+    counts = [3, 1025, 1024, 5000, 1]
+    layouts, buffers = pages_of(counts)
+    states = mini_block_pages.open_pages_apart(layouts, *words_and_sizes(buffers), counts, DECODER)
+    alone = [
+        run_in_memory(mini_block_pages.open_page(layout, list(map(len, of_page)), count, DECODER), of_page)
+        for layout, of_page, count in zip(layouts, buffers, counts, strict=True)
+    ]
+    for state, expected, of_page in zip(states, alone, buffers, strict=True):
+        assert (state.num_rows, state.num_bytes) == (expected.num_rows, expected.num_bytes)
+        _, block = run_in_memory(state.read((0, state.num_rows)), of_page)
+        _, same = run_in_memory(expected.read((0, state.num_rows)), of_page)
+        assert block.data.tolist() == same.data.tolist()
+
+
 def test_mini_block_pages_with_lists_or_dictionaries_are_not_opened_together():
-    dictionary = pb21.MiniBlockLayout()
-    dictionary.CopyFrom(pages_of([3])[0][0])
-    dictionary.dictionary.CopyFrom(FLAT32)
-    for layout in (LISTS, dictionary):
-        assert mini_block_pages.open_pages([layout] * 2, [[]] * 2, [1, 1], [0, 0], DECODER) is None
+    [layout], _ = pages_of([3])
+    assert mini_block_pages.opens_as_one(layout)
+    assert not mini_block_pages.opens_as_one(LISTS)
+    layout.dictionary.CopyFrom(FLAT32)
+    assert not mini_block_pages.opens_as_one(layout)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +148,7 @@ def test_damage_in_one_of_several_mini_block_pages_is_found(damage, message):
     layouts, buffers = pages_of([2000, 2000, 2000])
     damage(layouts[1], buffers[1])
     with pytest.raises(CorruptDataError, match=message):
-        mini_block_pages.open_pages(layouts, buffers, [2000] * 3, [0, 0, 0], DECODER)
+        mini_block_pages.open_pages(layouts, *words_and_sizes(buffers), [2000] * 3, [0, 0, 0], DECODER)
 
 
 def lists_of(lengths, values_per_chunk):
