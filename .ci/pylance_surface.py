@@ -56,8 +56,8 @@ by `{COMMAND}`. The [guide](../guides/from-pylance.md) has a summary.
 - *rejected*: the argument or method exists, but raises `NotSupportedError` if it is given or called.
 - *no effect*: the argument is accepted and ignored.
 
-Not listed are modules and names that begin with an underscore, and the compiled module `lance.lance`, whose classes are
-listed under the modules that export them.
+Modules and names that begin with an underscore are not listed. Names of the compiled module `lance.lance` are listed
+under the modules that export them.
 """
 
 DIFFERENCES = {
@@ -80,6 +80,8 @@ DIFFERENCES = {
 """Names that exist, but behave differently; what a signature shows is not repeated here."""
 
 UNLISTED_MODULES = {"lance.conftest", "lance.lance"}
+"""Configuration of pylance's tests, and the compiled module, of which only names that no other module has count."""
+
 NOT_CONSTRUCTED = {"BlobFile", "Branches", "DatasetDelta", "LanceScanner", "LanceStats", "Tags"}
 """Classes whose objects methods return. The arguments of their constructors, and attributes for these, are internal."""
 PROTOCOL_MEMBERS = {
@@ -196,17 +198,18 @@ def public_names() -> dict[str, list[str]]:
     """Return the public names of each public module of pylance, from their source."""
     found = [each.name for each in pkgutil.walk_packages(lance.__path__, "lance.", onerror=lambda _: None)]
     public = ["lance", *sorted(name for name in found if "._" not in name and name not in UNLISTED_MODULES)]
-    return {name: names for name in public if (names := _names(name))}
+    found_names = {name: names for name in public if (names := _names(name))}
+    exported = {name for names in found_names.values() for name in names}
+    compiled = [name for name in vars(lance.lance) if not name.startswith("_") and name not in exported]
+    return {**found_names, "lance.lance": sorted(compiled)}
 
 
 def _names(module: str) -> list[str]:
     path = Path(lance.__file__).parent.joinpath(*module.split(".")[1:])
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    exported = [each.value for each in body if isinstance(each, ast.Assign) and ast.unparse(each.targets) == "__all__"]
-    # The list of the top level leaves out names that its documentation uses, such as ``Session``.
-    names = ast.literal_eval(exported[0]) if exported and module != "lance" else _defined(body)
-    return sorted({name for name in names if not name.startswith("_")})
+    # ``__all__`` is not used: it leaves out names that the documentation uses, such as ``Session``.
+    return sorted({name for name in _defined(body) if not name.startswith("_")})
 
 
 def _defined(body: list[ast.stmt], *, for_type_checkers: bool = False) -> Iterator[str]:
@@ -215,10 +218,12 @@ def _defined(body: list[ast.stmt], *, for_type_checkers: bool = False) -> Iterat
         match statement:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 yield name
+            case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar"))):
+                pass
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
             case ast.ImportFrom(module=str(module), level=level, names=names) if not for_type_checkers:
-                if (level or module.startswith("lance")) and not module.endswith("dependencies"):
+                if (level or module.split(".")[0] == "lance") and not module.endswith("dependencies"):
                     yield from (each.asname or each.name for each in names)
             case ast.If(test=test, body=inner, orelse=other):
                 yield from _defined(inner, for_type_checkers=ast.unparse(test) == "TYPE_CHECKING")

@@ -44,6 +44,7 @@ ABSENT: Final = {
     "lance.download": "language models are needed only for full-text search, which is not supported",
     "lance.hf": "datasets of Hugging Face are not converted; pass their Arrow table to `write_dataset`",
     "lance.indices": _BUILDS_INDICES,
+    "lance.lance": "part of the compiled core of the reference",
     "lance.log": "`lance_core` raises errors and does not log; configure `logging` as usual",
     "lance.mem_wal": _MEM_WAL,
     "lance.namespace": _NAMESPACES,
