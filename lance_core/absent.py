@@ -25,9 +25,8 @@ _BUILDS_INDICES: Final = "indices are kept and maintained, but not built; use py
 _DEPRECATED: Final = "deprecated in pylance"
 _FULL_TEXT: Final = "full-text search is not supported; use pylance, which can open the same table"
 _MEM_WAL: Final = "the write-ahead log in memory is not supported; use pylance, which can open the same table"
-_METRICS: Final = "metrics of the reference's runtime do not exist here; use the profilers of Python"
+_METRICS: Final = "there are no counters and traces of the reference's runtime; use a profiler for Python"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
-_NO_CLASS: Final = "the method that returns it in pylance is not supported yet, or returns a dictionary or a value"
 _PROGRESS: Final = "writers do not report progress"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
 _ROW_IDS: Final = "fragments contain row ids in their JSON form only"
@@ -45,7 +44,7 @@ ABSENT: Final = {
     "lance.hf": "datasets of Hugging Face are not converted; pass their Arrow table to `write_dataset`",
     "lance.indices": _BUILDS_INDICES,
     "lance.lance": "part of the compiled core of the reference",
-    "lance.log": "`lance_core` raises errors and does not log; configure `logging` as usual",
+    "lance.log": "configure the logger `lance_core` of Python's `logging`",
     "lance.mem_wal": _MEM_WAL,
     "lance.namespace": _NAMESPACES,
     "lance.otel": _METRICS,
@@ -70,11 +69,11 @@ ABSENT: Final = {
     "ExecuteResult": _UPDATES,
     "ExecutionPlan": _MEM_WAL,
     "FFILanceTableProvider": "register `LanceDataset.to_table()` or the batches of a scan with DataFusion",
-    "FragmentSession": _NO_CLASS,
+    "FragmentSession": "use `LanceFragment.take`; the session of the dataset keeps files open between calls",
     "FragmentWriteProgress": _PROGRESS,
     "FtsToken": _FULL_TEXT,
     "FullTextQuery": _FULL_TEXT,
-    "IOStats": _NO_CLASS,
+    "IOStats": "requests are not counted yet",
     "IndexConfig": _BUILDS_INDICES,
     "IndexInformation": "`LanceDataset.describe_indices` describes indices",
     "IndexProgress": _BUILDS_INDICES,
@@ -93,7 +92,7 @@ ABSENT: Final = {
     "RowDatasetVersionMeta": _ROW_IDS,
     "RowIdMeta": _ROW_IDS,
     "RowIdSequence": _ROW_IDS,
-    "ScanStatistics": _NO_CLASS,
+    "ScanStatistics": "scans do not collect statistics yet",
     "ShardSnapshot": _MEM_WAL,
     "ShardWriter": _MEM_WAL,
     "ShardingField": _MEM_WAL,
@@ -113,7 +112,7 @@ ABSENT: Final = {
     "normalize_transform": _UDF,
     "sanitize_ts": _WIRING,
     "schema_to_json": "use `pyarrow.Schema.serialize` and `pyarrow.ipc.read_schema`",
-    "set_logger": "`lance_core` raises errors and does not log; configure `logging` as usual",
+    "set_logger": "configure the logger `lance_core` of Python's `logging`",
     "simd_info": "kernels are compiled by numba for the machine on which they run",
     "td_to_micros": _WIRING,
     "tokenize": _FULL_TEXT,
