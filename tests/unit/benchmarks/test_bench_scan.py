@@ -1,0 +1,38 @@
+"""The benchmark of scans still works; what it measures is nobody's business here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_scan.py"
+OPERATIONS = ["open", "take 1 cold", "take 1,000 warm", "count k < 100", "filter strings", "stream"]
+
+
+def run(tmp_path, *arguments):
+    command = [sys.executable, str(SCRIPT), "--rows", "2000", "--fragments", "3", "--runs", "1"]
+    done = subprocess.run(
+        [*command, "--workdir", str(tmp_path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_scan_benchmark_reports_every_operation(tmp_path):
+    found = run(tmp_path)
+    for words in (*OPERATIONS, "geometric mean"):
+        assert words in found
+    assert [path.name for path in tmp_path.iterdir()] == ["rows-2000-3"]
+
+
+@pytest.mark.slow
+def test_scan_benchmark_profiles_the_requested_operations(tmp_path):
+    found = run(tmp_path, "--profile", "--operations", "stream")
+    assert "3 fragments, stream" in found
+    assert "function calls" in found
+    assert "3 fragments, open" not in found
