@@ -9,8 +9,9 @@ the sign bit set is less than every number; -0.0 is less than 0.0. The two zeros
 zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
 integers instead.
 
-LIKE and ILIKE are converted to regular expressions: ``%`` matches any characters, including line breaks; ``_`` matches
-one character; a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
+LIKE and ILIKE are converted to regular expressions, except LIKE patterns such as ``'%text%'``. ``%`` matches any
+characters, including line breaks; ``_`` matches one character; a backslash escapes the character that follows it. A
+backslash at the end of the pattern matches itself.
 
 Source: predicates tested with pylance 14.0.2.
 """
@@ -18,12 +19,15 @@ Source: predicates tested with pylance 14.0.2.
 from __future__ import annotations
 
 import re
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lance_core.predicate.substrings import contains
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -208,6 +212,9 @@ def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Value
     """Return a function that matches strings against a pattern; if the pattern is null, its result is null."""
     if pattern is None:
         return _unknown
+    literal = _enclosed_literal(pattern)
+    if literal and not ignores_case:
+        return partial(contains, literal=literal)
     expression = _PATTERN_PART.sub(_translated, pattern)
     flags = "(?si)" if ignores_case else "(?s)"
 
@@ -215,6 +222,13 @@ def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Value
         return pc.match_substring_regex(values, pattern=f"{flags}\\A(?:{expression})\\z")
 
     return test
+
+
+def _enclosed_literal(pattern: str) -> str | None:
+    """Return the text between the two percent signs of a pattern that has no other wildcards; None for others."""
+    text = pattern[1:-1]
+    is_literal = pattern[:1] == pattern[-1:] == "%" and not any(sign in text for sign in ("%", "_", "\\"))
+    return text if is_literal else None
 
 
 def _translated(match: re.Match[str]) -> str:
