@@ -170,7 +170,6 @@ ABSENT: Final = {
     "(progress)": _PROGRESS,
     "(scan_stats_callback)": "scans do not collect statistics yet",
     "(serialized_manifest)": "a handle reads its manifest",
-    "(session)": "the dataset that is returned has a session of its own",
     "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
     "(table_id)": _NAMESPACES,
     "CommitConflictError(retryable)": "can be passed by keyword",

@@ -27,7 +27,7 @@ from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.delete import delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
-from lance_core.file.session import Session
+from lance_core.file.session import Session, checked_session
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_hints, checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
@@ -153,12 +153,9 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         )
         checked_hints(read_params=read_params)
         own_session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
-        if session is None:
-            session = own_session
-        elif not isinstance(session, Session):
-            raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
         options = with_base_params(storage_options, base_store_params)
-        super().__init__(TableView.open(uri, version, options, commit_lock, session))
+        view = TableView.open(uri, version, options, commit_lock, checked_session(session) or own_session)
+        super().__init__(view)
         self._default_scan_options = default_scan_options
 
     @classmethod

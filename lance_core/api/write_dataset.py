@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.file.session import Session
     from lance_core.places.location import CommitLock
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
@@ -64,7 +65,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any = None,
     table_id: list[str] | None = None,
-    session: Any = None,
+    session: Session | None = None,
 ) -> LanceDataset:
     """Write rows as a new version.
 
@@ -101,6 +102,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         target_all_bases: whether to distribute data files among the root and all base paths in rotation.
         base_store_params: maps base paths to the options of their stores; the other base paths use
             ``storage_options``.
+        session: the session of the returned handle; if None, that of ``uri`` if it is a handle, or a new one.
 
     All other arguments are rejected.
 
@@ -122,10 +124,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         progress=progress,
         namespace_client=namespace_client,
         table_id=table_id,
-        session=session,
     )
     properties = checked_properties(transaction_properties, commit_message)
-    destination = Destination.of(uri, storage_options, base_store_params, commit_lock).with_latest()
+    destination = Destination.of(uri, storage_options, base_store_params, commit_lock, session).with_latest()
     request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -177,7 +178,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: list[str] | None = None,
-    session: Any = None,
+    session: Session | None = None,
     file_token: str | None = None,
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows as fragments that no version refers to yet.
@@ -207,6 +208,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
         base_store_params: as for :func:`write_dataset`.
+        session: the session of ``dataset_uri``, if that is a handle; has no effect.
 
     ``enable_stable_row_ids`` has no effect. All other arguments are rejected.
 
@@ -223,9 +225,10 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         progress=progress,
         namespace_client=namespace_client,
         table_id=table_id,
-        session=session,
     )
-    destination = Destination.of(dataset_uri, storage_options, base_store_params).with_latest()
+    destination = Destination.of(dataset_uri, storage_options, base_store_params, session=session).with_latest()
+    if isinstance(dataset_uri, LanceDataset) and session is not None and not session.is_same_as(dataset_uri.session()):
+        raise InvalidInputError("session must be the session of the dataset handle, or None", argument="session")
     request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,

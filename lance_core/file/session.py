@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.absent import PylanceClass
 from lance_core.buffers.byte_cache import ByteCache
+from lance_core.errors import InvalidTypeError
 from lance_core.file.file_arguments import size_in_bytes
 from lance_core.file.page_cache import PageCache
 from lance_core.file.reader import FileReader
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["UNCACHED", "Session"]
+__all__ = ["UNCACHED", "Session", "checked_session"]
 
 _METADATA_BYTES: Final = 64 * 1024 * 1024
 """Default size limit of the cache for metadata, in bytes."""
@@ -128,3 +129,14 @@ class Session(PylanceClass):
 
 UNCACHED: Final = Session(metadata_cache_size_bytes=0)
 """A session that caches nothing."""
+
+
+def checked_session(session: object) -> Session | None:
+    """Return an optional argument after checking that it is a session.
+
+    Raises:
+        InvalidTypeError: the argument is neither a session nor None.
+    """
+    if session is not None and not isinstance(session, Session):
+        raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}", argument="session")
+    return session

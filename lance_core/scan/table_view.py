@@ -19,7 +19,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
-from lance_core.file.session import Session
+from lance_core.file.session import Session, checked_session
 from lance_core.places.location import locked, open_log, uri_text
 from lance_core.places.references import open_version, read_manifest, to_moment
 from lance_core.places.uris import line_uri, recorded_root
@@ -314,7 +314,7 @@ class Destination:
         manifest: the version to which the handle refers; None for a location, or if there is no dataset.
         storage_options: the storage options for the write.
         line: the value of :attr:`TableView.line`; None if it is unknown.
-        session: the session of the handle; None for a location.
+        session: the session of the handle, or the one that was given; None for a location without one.
     """
 
     uri: str
@@ -331,6 +331,7 @@ class Destination:
         storage_options: dict[str, str] | None = None,
         base_store_params: Mapping[str, Mapping[str, str]] | None = None,
         commit_lock: CommitLock | None = None,
+        session: Session | None = None,
     ) -> Self:
         """Return the destination for the arguments of ``write_dataset`` and ``LanceDataset.commit``; reads no version.
 
@@ -339,6 +340,7 @@ class Destination:
             storage_options: credentials and settings of the store; if None, those of the handle.
             base_store_params: maps base paths to the options of their stores; if None, those of the handle.
             commit_lock: a lock that each commit holds while it creates its version.
+            session: the session of the handle that is returned; if None, that of ``base``, if it is a handle.
 
         Raises:
             InvalidTypeError: ``base`` is neither a location nor a handle, or another argument has a wrong type.
@@ -352,11 +354,12 @@ class Destination:
                 manifest=view.manifest,
                 storage_options=inherited_options(view.storage_options, storage_options, base_store_params),
                 line=view.line,
-                session=view.session,
+                session=checked_session(session) or view.session,
             )
         uri = uri_text(base)
         options = with_base_params(storage_options, base_store_params)
-        return cls(uri=uri, log=open_log(uri, options, commit_lock), storage_options=options)
+        log = open_log(uri, options, commit_lock)
+        return cls(uri=uri, log=log, storage_options=options, session=checked_session(session))
 
     def with_latest(self) -> Self:
         """Return the destination with its manifest: that of the handle, or else the latest, if there is a dataset.

@@ -56,3 +56,33 @@ def test_session_size_that_does_not_fit_into_64_bits_raises_invalid_input() -> N
 def test_session_arguments_are_the_first_of_the_reference() -> None:
     ours = list(inspect.signature(lance_core.Session).parameters)
     assert ours == list(inspect.signature(lance.Session).parameters)[: len(ours)]
+
+
+@both
+def test_write_returns_a_handle_with_the_given_session(library: ModuleType, tmp_path: Path) -> None:
+    rows, session, other = pa.table({"a": [1]}), library.Session(), library.Session()
+    dataset = library.write_dataset(rows, str(tmp_path / "t.lance"), session=session)
+    assert dataset.session().is_same_as(session)
+    assert library.write_dataset(rows, dataset, mode="append").session().is_same_as(session)
+    assert library.write_dataset(rows, dataset, mode="append", session=other).session().is_same_as(other)
+    assert dataset.session().is_same_as(session)
+
+
+@both
+def test_fragments_are_written_with_the_session_of_the_handle_only(library: ModuleType, tmp_path: Path) -> None:
+    rows, session, other = pa.table({"a": [1]}), library.Session(), library.Session()
+    dataset = library.write_dataset(rows, str(tmp_path / "t.lance"), session=session)
+    write_fragments = library.fragment.write_fragments
+    assert write_fragments(rows, dataset, session=session)[0].physical_rows == 1
+    assert write_fragments(rows, dataset.uri, session=other)[0].physical_rows == 1
+    with pytest.raises(ValueError, match="session"):
+        write_fragments(rows, dataset, session=other)
+
+
+@both
+def test_session_of_another_type_raises_type_error(library: ModuleType, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    library.write_dataset(pa.table({"a": [1]}), uri)
+    for call in (library.dataset, lambda uri, session: library.write_dataset({"a": [1]}, uri, session=session)):
+        with pytest.raises(TypeError):
+            call(uri, session=3)

@@ -370,7 +370,7 @@ def test_max_rows_per_group_must_be_positive(uri: str, max_rows_per_group: int) 
     [
         {"progress": object()},
         {"namespace_client": object()},
-        {"session": object()},
+        {"table_id": ["t"]},
     ],
 )
 def test_unsupported_write_arguments_are_refused_by_name(uri: str, arguments: dict[str, object]) -> None:
