@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from lance_core.scan.row_reader import RowReader
     from lance_core.scan.scan_source import ScanSource
+    from lance_core.schema.field import Schema
 
 __all__ = ["LanceScanner"]
 
@@ -127,14 +128,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)
-        filtered = with_row_columns(stored_schema(source.schema), offsets=False)
-        self._predicate: Predicate | None = None
-        if filter is not None:
-            self._predicate = Predicate.plan(filtered, filter)
         mask = RowMask.of(row_addr_allowlist, row_addr_blocklist)
-        if mask is not None:
-            ids = (ROW_ID_NAME, pa.uint64())
-            self._predicate = Predicate.on_column(filtered, ids, mask.selects, "_rowid is selected", self._predicate)
+        self._predicate = None if filter is None and mask is None else _predicate_of(source.schema, filter, mask)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
@@ -365,6 +360,15 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
         for rows in plan_ranges(live_counts(), offset=self._offset, limit=self._limit):
             yield readers[0], rows
+
+
+def _predicate_of(schema: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
+    """Return the condition of a scan; None if all rows are selected."""
+    filtered = with_row_columns(stored_schema(schema), offsets=False)
+    predicate = None if filter is None else Predicate.plan(filtered, filter)
+    if mask is None:
+        return predicate
+    return Predicate.on_column(filtered, (ROW_ID_NAME, pa.uint64()), mask.selects, "_rowid is selected", predicate)
 
 
 def _read_config(batch_rows: int | None, io_buffer_size: int | None, use_stats: bool | None) -> ReadConfig:

@@ -36,6 +36,15 @@ def test_blob_examples_read_the_blobs_they_wrote(tmp_path) -> None:
     assert (request, address, value) == (0, 2, bytes(range(100, 105)))
 
 
+def test_reading_examples_read_the_rows_they_wrote(tmp_path) -> None:
+    namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance")}
+    for text in examples("read-tables.md"):
+        run(text, tmp_path, namespace)
+    assert namespace["table"].num_rows == 10
+    assert namespace["frame"]["id"].tolist() == [0, 1, 2, 3, 4]
+    assert namespace["num_cheap"] == 4
+
+
 @pytest.mark.parametrize("text", examples("branches.md"))
 def test_branch_example_runs(text, tmp_path) -> None:
     rows = pa.table({"x": [-1, 0, 1]})
