@@ -20,13 +20,13 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError
 from lance_core.file.layout import MAGIC, TAIL_BYTES
 from lance_core.io.byte_range import ByteRange
-from lance_core.io.object_store import shown_path
+from lance_core.io.object_store import MEMORY_COSTS, shown_path
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.io.object_store import ObjectStore, ReadCosts
 
 __all__ = ["FileBytes", "Read", "ReadSteps", "ReadableBytes", "run_steps", "together"]
 
@@ -58,6 +58,10 @@ class ReadableBytes(Protocol):
     @property
     def is_whole(self) -> bool:
         """Whether all bytes are in memory, so that reading makes no requests."""
+
+    @property
+    def read_costs(self) -> ReadCosts:
+        """Costs of reading bytes that are not in memory."""
 
     @property
     def num_bytes_held(self) -> int:
@@ -119,6 +123,11 @@ class FileBytes:
     def is_whole(self) -> bool:
         """Whether the whole file is in memory, so that reading makes no requests."""
         return self.start == 0
+
+    @property
+    def read_costs(self) -> ReadCosts:
+        """Costs of reading from the store; none of its requests are needed if the file is in memory."""
+        return MEMORY_COSTS if self.is_whole else self._store.capabilities.read_costs
 
     @property
     def num_bytes_held(self) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.file_bytes import Read
     from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.io.object_store import ReadCosts
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
@@ -86,6 +87,11 @@ class FileGroup:
     def version(self) -> LanceFileVersion:
         """Format version of the files."""
         return self._files[0].version
+
+    @property
+    def read_costs(self) -> ReadCosts:
+        """Costs of reading from the store that contains the files."""
+        return self._files[0].file_bytes.read_costs
 
     @property
     def schema(self) -> Schema:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lance_core.file.file_bytes import ReadableBytes
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.page_cache import PageCache
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.io.object_store import ObjectStore, ReadCosts
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
@@ -153,6 +153,11 @@ class FileReader:
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
     @property
+    def read_costs(self) -> ReadCosts:
+        """Costs of reading from the store that contains the file."""
+        return self._bytes.read_costs
+
+    @property
     def is_in_memory(self) -> bool:
         """Whether the whole file is in memory, as a small file is after it has been opened."""
         return self._bytes.is_whole
@@ -177,6 +182,11 @@ class FileReader:
             CorruptDataError: the statistics are damaged.
         """
         return read_statistics(self._metadata, field_ids)
+
+    def stored_bytes(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None) -> int:
+        """Return the approximate size of some fields in the file, in bytes; arguments as for :meth:`read_batches`."""
+        sources = self._sources(fields, column_indices)
+        return sum(segment.num_bytes for source in sources for segment in source.plan(0, self.num_rows))
 
     def read_batches(
         self,

@@ -31,7 +31,7 @@ from lance_core.io.condition_probe import require_condition
 from lance_core.io.fsspec_errors import EXCLUSIVE_VERB, ObjectExistsError, translate_fsspec
 from lance_core.io.fsspec_options import BACKENDS
 from lance_core.io.fsspec_stream import FsspecWriteStream
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.s3_errors import redacted
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ __all__ = ["FSSPEC_SCHEMES", "FsspecStore", "open_fsspec_store"]
 
 FSSPEC_SCHEMES: Final = frozenset(BACKENDS)
 
-_MAX_GAP_BYTES: Final = 64 * 1024
 _MAX_EXTENT_BYTES: Final = 16 * 1024 * 1024
 _lock: Final = fork_lock()
 
@@ -136,7 +135,9 @@ class FsspecStore:
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
         reads = coalesce_ranges(
-            [ranges[index] for index in wanted], max_gap_bytes=_MAX_GAP_BYTES, max_extent_bytes=_MAX_EXTENT_BYTES
+            [ranges[index] for index in wanted],
+            max_gap_bytes=REMOTE_COSTS.near_bytes,
+            max_extent_bytes=_MAX_EXTENT_BYTES,
         )
         starts, stops = [read.extent.start for read in reads], [read.extent.stop for read in reads]
         with self._translated("read", path):

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
@@ -56,7 +56,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalStore"]
 
-_CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
+_CAPABILITIES: Final = StoreCapabilities(
+    atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True, read_costs=MEMORY_COSTS
+)
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -29,7 +29,7 @@ class MemoryStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False)
+        return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False, read_costs=MEMORY_COSTS)
 
     def join(self, *segments: str) -> str:
         return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lance_core.errors import NotFoundError
 
@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object", "shown_path"]
+__all__ = [
+    "MEMORY_COSTS",
+    "REMOTE_COSTS",
+    "ObjectInfo",
+    "ObjectStore",
+    "PutOutcome",
+    "ReadCosts",
+    "StoreCapabilities",
+    "WriteStream",
+    "has_object",
+    "shown_path",
+]
 
 
 class PutOutcome(Enum):
@@ -32,6 +43,28 @@ class PutOutcome(Enum):
 
     EXISTS = auto()
     """An object with that name already existed and was not changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCosts:
+    """Approximate costs of reading from a store. They decide what is read together, never what is returned.
+
+    Attributes:
+        request_seconds: time until the first byte of a request arrives.
+        bytes_per_second: number of bytes that arrive per second.
+        near_bytes: maximum number of bytes between two ranges that are read with one request.
+    """
+
+    request_seconds: float
+    bytes_per_second: float
+    near_bytes: int
+
+
+MEMORY_COSTS: Final = ReadCosts(request_seconds=0.0, bytes_per_second=10e9, near_bytes=4096)
+"""Costs of memory, and of files in the memory that the operating system uses as a cache."""
+
+REMOTE_COSTS: Final = ReadCosts(request_seconds=0.03, bytes_per_second=100e6, near_bytes=64 * 1024)
+"""Costs of an object store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +79,14 @@ class StoreCapabilities:
             unordered listings.
         maps_files: whether ``get_ranges`` returns views of a memory-mapped file, so that only the accessed bytes are
             read.
+        read_costs: costs of reading.
     """
 
     atomic_create: bool
     lexical_listing: bool
     version_hint: bool
     maps_files: bool = False
+    read_costs: ReadCosts = REMOTE_COSTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, StorageError
 from lance_core.io.byte_range import coalesce_ranges
 from lance_core.io.condition_probe import require_condition
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.s3_client import PARALLEL_REQUESTS, S3Client, client_of
 from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store", "open_s3_store"]
 
-_MAX_GAP_BYTES: Final = 64 * 1024
 _MAX_EXTENT_BYTES: Final = 16 * 1024 * 1024
 _REFUSED_BY_CONDITION: Final = (409, 412)
 _DIRECTORY_BUCKET: Final = "--x-s3"
@@ -112,7 +111,9 @@ class S3Store:
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
         reads = coalesce_ranges(
-            [ranges[index] for index in wanted], max_gap_bytes=_MAX_GAP_BYTES, max_extent_bytes=_MAX_EXTENT_BYTES
+            [ranges[index] for index in wanted],
+            max_gap_bytes=REMOTE_COSTS.near_bytes,
+            max_extent_bytes=_MAX_EXTENT_BYTES,
         )
         found = [pa.py_buffer(b"")] * len(ranges)
         buffers: Sequence[pa.Buffer] = self._client.wait_for(lambda: self._read_all(path, reads))

@@ -11,11 +11,13 @@ statistics.
 
 from __future__ import annotations
 
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lance_core.predicate.column_bounds import may_match
+from lance_core.scan.fetch_plan import plan_fetches
 from lance_core.scan.row_reader import slices
 
 if TYPE_CHECKING:
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
-_FEW: Final = 16
-"""Rows are read individually if less than 1/16 of the rows in their range are requested."""
-
 _RUN_ROWS: Final = 8 * 8192
 """Maximum number of rows that are evaluated, or picked from, at a time. More rows would not fit into a CPU's cache."""
+
+_FEW_ROWS: Final = 128
+"""So few rows are read individually, without determining what that costs."""
 
 _MOST_HELD: Final = 2**19
 """Number of row positions to collect before the rows at these positions are read."""
@@ -54,10 +56,23 @@ class RowCut:
         """Start at the beginning of the stream."""
         self._skip = offset or 0
         self._left = limit
+        self._step_rows = _RUN_ROWS
 
     def is_done(self) -> bool:
         """Return whether the limit has been reached."""
         return self._left == 0
+
+    def steps(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Divide rows that are to be examined into ranges.
+
+        If there is a limit, each range has twice as many rows as the one before, also in later calls: a scan that finds
+        its rows early has read little, and one that finds them late has made few more requests.
+        """
+        while self._left is not None and stop - start > self._step_rows:
+            yield start, start + self._step_rows
+            start += self._step_rows
+            self._step_rows *= 2
+        yield start, stop
 
     def next(self, num_rows: int) -> slice:
         """Return the range of rows to keep among the next ``num_rows`` rows of the stream."""
@@ -69,18 +84,23 @@ class RowCut:
         return slice(start, stop)
 
 
-def find_rows(reader: RowReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the indices of the live rows that satisfy a predicate, as non-empty arrays in ascending order."""
+def find_rows(
+    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None = None
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the indices of the live rows that satisfy a predicate, as non-empty arrays in ascending order.
+
+    The arguments are those of :func:`matching_batches`.
+    """
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
         return
-    for rows, _ in matching_batches(reader, predicate, config):
+    for rows, _ in matching_batches(reader, predicate, config, cut):
         yield rows
 
 
 def matching_batches(
-    reader: RowReader, predicate: Predicate, config: ReadConfig
+    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of its columns.
 
@@ -90,11 +110,13 @@ def matching_batches(
         reader: reader for the fragment, or for several.
         predicate: the predicate.
         config: read settings.
+        cut: offset and limit that the caller applies to the rows; with a limit, few rows are read ahead.
 
     Raises:
         InvalidInputError: the predicate cannot be evaluated for a row.
     """
-    for start, stop in _candidate_ranges(reader, predicate, config):
+    ranges = _candidate_ranges(reader, predicate, config)
+    for start, stop in chain.from_iterable(starmap((cut or RowCut(None, None)).steps, ranges)):
         for batch in reader.runs(predicate.wanted, start, stop, config, _run_rows(config)):
             found = np.flatnonzero(predicate.matches(batch))
             if found.size == batch.num_rows:
@@ -139,14 +161,26 @@ def read_found(
         rows: indices of the live rows, in ascending order; at least one.
         config: read settings, including the maximum number of rows in a batch.
     """
-    first, last = int(rows[0]), int(rows[-1])
-    if len(rows) * _FEW < last + 1 - first:
-        for start in range(0, len(rows), config.batch_rows):
-            some = rows[start : start + config.batch_rows]
-            yield reader.take(wanted, some, table)
+    if len(rows) <= _FEW_ROWS:
+        yield from slices(reader.take(wanted, rows, table), config.batch_rows)
         return
-    position = first
-    for run in reader.runs(wanted, first, last + 1, config, _run_rows(config)):
+    costs = reader.row_costs(wanted, table)
+    most_taken = max(1, min(_run_rows(config), int(config.decoded_bytes / max(1.0, costs.row_bytes))))
+    for fetch in plan_fetches(rows, costs):
+        some = rows[fetch.start : fetch.stop]
+        if fetch.in_range:
+            yield from _read_range(reader, wanted, some, config)
+            continue
+        for start in range(0, len(some), most_taken):
+            yield from slices(reader.take(wanted, some[start : start + most_taken], table), config.batch_rows)
+
+
+def _read_range(
+    reader: RowReader, wanted: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are picked from the range between the first and the last."""
+    position = int(rows[0])
+    for run in reader.runs(wanted, position, int(rows[-1]) + 1, config, _run_rows(config)):
         low, high = np.searchsorted(rows, [position, position + run.num_rows])
         some = rows[low:high]
         if some.size == run.num_rows:

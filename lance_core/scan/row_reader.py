@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_core.io.object_store import MEMORY_COSTS
+from lance_core.scan.fetch_plan import RowCosts
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.read_plan import ReadPlan, assemble_column
 from lance_core.scan.row_columns import ROW_COLUMN_IDS
@@ -104,6 +106,14 @@ class RowReader(ABC):
             yield from slices(run, max_rows)
             # Release these before the next pages are decoded.
             del parts, arrays, run
+
+    def row_costs(self, wanted: Schema, table: Schema) -> RowCosts:
+        """Return what determines the time to read rows; arguments as for :meth:`take`."""
+        opened = self.open_columns(ReadPlan.of(wanted, table))
+        num_bytes = sum(file.stored_bytes(here.fields, columns) for file, here, columns in opened)
+        num_leaves = sum(len(here.leaves()) for _, here, _ in opened)
+        costs = opened[0][0].read_costs if opened else MEMORY_COSTS
+        return RowCosts(num_leaves, num_bytes / max(1, self.physical_rows), costs)
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Read individual live rows, in the requested order; rows may repeat.

@@ -319,7 +319,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._config):
+            for rows, batch in matching_batches(reader, predicate, self._config, cut):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
@@ -337,7 +337,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows in gathered(find_rows(reader, self._predicate, self._config), cut):
+            for rows in gathered(find_rows(reader, self._predicate, self._config, cut), cut):
                 yield reader, rows
 
     def _readers(self) -> Iterator[RowReader]:

@@ -27,3 +27,11 @@ def test_gathering_rows_stops_at_the_limit() -> None:
         raise AssertionError("one piece was enough")
 
     assert [piece.tolist() for piece in gathered(pieces(), RowCut(1, 4))] == [[1, 2, 3, 4]]
+
+
+def test_rows_are_examined_in_growing_steps_if_there_is_a_limit() -> None:
+    cut = RowCut(None, 10)
+    assert list(cut.steps(5, 200_005)) == [(5, 65_541), (65_541, 196_613), (196_613, 200_005)]
+    # The next step has 262,144 rows.
+    assert list(cut.steps(0, 262_145)) == [(0, 262_144), (262_144, 262_145)]
+    assert list(RowCut(3, None).steps(5, 1_000_005)) == [(5, 1_000_005)]

@@ -1,0 +1,107 @@
+"""Decides how the matching rows of a filter are read: row by row, or in ranges that contain other rows too.
+
+Reading one row costs more time than reading a row of a range, but a range may contain many bytes that are not needed.
+Which costs less depends on the distances between the rows, on the size of a row, and on the store. Rows that are far
+apart are therefore divided into clusters, and each cluster is read in the cheaper way.
+
+Source: own design. The times were measured with columns of all formats, on two shared cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_core.io.object_store import ReadCosts
+
+__all__ = ["Fetch", "RowCosts", "plan_fetches"]
+
+_TAKEN_SECONDS: Final = 150e-9
+_SCANNED_SECONDS: Final = 4e-9
+"""Time to decode a value of one leaf column individually, and as part of a range."""
+
+_RANGE_SECONDS: Final = 300e-6
+"""Time to begin reading a range, without the request."""
+
+_MIN_RANGE_ROWS: Final = 1024
+"""Fewer rows are read individually, because all columns share the requests of such a read."""
+
+_MIN_GAP_ROWS: Final = 8192
+"""Minimum distance in rows between two clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Some of the matching rows, and how they are read.
+
+    Attributes:
+        start: index of the first row among the matching rows.
+        stop: index of the row after the last.
+        in_range: whether to read the whole range from the first of the rows to the last, and pick the rows from it.
+    """
+
+    start: int
+    stop: int
+    in_range: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowCosts:
+    """What determines the time to read rows of some columns.
+
+    Attributes:
+        num_leaves: number of leaf columns.
+        row_bytes: average stored size of a row in bytes.
+        of_store: the costs of the store.
+    """
+
+    num_leaves: int
+    row_bytes: float
+    of_store: ReadCosts
+
+    @property
+    def max_gap_rows(self) -> int:
+        """Maximum number of rows that are read in vain rather than beginning another range."""
+        of_range = _RANGE_SECONDS + self.of_store.request_seconds
+        return max(_MIN_GAP_ROWS, int(of_range / self._scanned_seconds))
+
+    def prefers_ranges(self, num_rows: npt.NDArray[np.int64], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return whether it costs less to read ranges than to read some rows of each individually.
+
+        Args:
+            num_rows: number of rows that are needed of each range.
+            spans: number of rows of each range.
+        """
+        # Requests for rows that are near each other are joined.
+        apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)
+        read_bytes = np.minimum(apart, spans * self.row_bytes)
+        taken = num_rows * self.num_leaves * _TAKEN_SECONDS + read_bytes / self.of_store.bytes_per_second
+        cheaper: npt.NDArray[np.bool_] = spans * self._scanned_seconds <= taken
+        return cheaper & (num_rows >= _MIN_RANGE_ROWS)
+
+    @property
+    def _scanned_seconds(self) -> float:
+        leaves = max(1, self.num_leaves)
+        return leaves * _SCANNED_SECONDS + self.row_bytes / self.of_store.bytes_per_second
+
+
+def plan_fetches(rows: npt.NDArray[np.int64], costs: RowCosts) -> list[Fetch]:
+    """Divide matching rows into parts, in order, each of which is read individually or in a range.
+
+    Args:
+        rows: row numbers in ascending order, without duplicates; at least one.
+        costs: what determines the time to read them.
+    """
+    cuts = np.flatnonzero(np.diff(rows) > costs.max_gap_rows) + 1
+    starts, stops = np.concatenate([[0], cuts]), np.concatenate([cuts, [len(rows)]])
+    in_range = costs.prefers_ranges(stops - starts, rows[stops - 1] + 1 - rows[starts])
+    clusters = zip(starts.tolist(), stops.tolist(), in_range.tolist(), range(len(starts)), strict=True)
+    # Neighboring clusters whose rows are read individually are read together.
+    parts = [list(part) for _, part in groupby(clusters, lambda each: (each[2], each[2] and each[3]))]
+    return [Fetch(part[0][0], part[-1][1], part[0][2]) for part in parts]
