@@ -70,7 +70,7 @@ DIFFERENCES = {
     "LanceDataset.create_branch": "names may contain only ASCII letters, digits, `.`, `-`, `_` and `/`",
     "LanceDataset.filter": "returns a view; fails in pylance",
     "LanceDataset.join_asof": "returns a dataset in memory; terminates the process in pylance",
-    "LanceDataset.lance_schema": "returns a `lance_core.Schema`",
+    "LanceDataset.lance_schema": "returns a `lance_core.Schema`; `LanceSchema(…)` of it has pylance's methods",
     "LanceDataset.sort_by": "returns a dataset in memory; terminates the process in pylance",
     "LanceOperation.Project": "refuses an Arrow schema, which has no field ids, if a column would change its id",
     "LanceStats.index_stats": "`LanceDataset.describe_indices` describes indices",

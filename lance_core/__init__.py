@@ -9,9 +9,9 @@
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
 ``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``arrow``, ``blob``, ``commit``,
-``dataset``, ``file``, ``fragment``, ``sampler``, and ``types``, which correspond to the pylance modules with the same
-names. Everything else is internal. Each name is imported on first use, so a program that needs only the errors does not
-load the readers.
+``dataset``, ``file``, ``fragment``, ``sampler``, ``schema``, ``types``, ``util``, and ``vector``, which correspond to
+the pylance modules with the same names. Everything else is internal. Each name is imported on first use, so a program
+that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from lance_core import optimize
     from lance_core import repair as repair
     from lance_core import sampler as sampler
+    from lance_core import schema as schema
     from lance_core import types as types
+    from lance_core import util as util
+    from lance_core import vector as vector
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment import LanceFragment
     from lance_core.api.open_dataset import dataset, migrate_manifest_paths_v2
@@ -89,10 +92,12 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
     from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
+    from lance_core.public.times import sanitize_ts
     from lance_core.scan.dataset_statistics import DataStatistics, FieldStatistics
     from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
+    from lance_core.schema.schema_json import json_to_schema, schema_to_json
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.versions import LanceFileVersion
 
@@ -170,8 +175,11 @@ __all__ = [
     "blob_array",
     "blob_field",
     "dataset",
+    "json_to_schema",
     "migrate_manifest_paths_v2",
     "optimize",
+    "sanitize_ts",
+    "schema_to_json",
     "write_dataset",
     "write_fragments",
 ]
@@ -195,7 +203,10 @@ _MODULES: Final = (
     "optimize",
     "repair",
     "sampler",
+    "schema",
     "types",
+    "util",
+    "vector",
 )
 """The public modules, which ``import lance_core`` makes available as attributes. ``dataset`` is a function instead."""
 
@@ -239,7 +250,10 @@ _HOMES: Final = {
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
+    "json_to_schema": "lance_core.schema.schema_json",
     "migrate_manifest_paths_v2": "lance_core.api.open_dataset",
+    "sanitize_ts": "lance_core.public.times",
+    "schema_to_json": "lance_core.schema.schema_json",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.public.index_records import Index, IndexFile
+    from lance_core.public.times import td_to_micros
     from lance_core.public.version_info import Version
     from lance_core.refs.branches import Branch, Branches
     from lance_core.refs.tags import Tag, Tags
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lance_core.scan.delta import DatasetDelta
     from lance_core.scan.row_mask import serialize_row_addrs
     from lance_core.scan.scanner import LanceScanner
+    from lance_core.schema.lance_schema import LanceSchema
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
 
@@ -65,6 +67,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "LanceSchema",
     "LanceStats",
     "ScannerBuilder",
     "Session",
@@ -73,6 +76,7 @@ __all__ = [
     "Transaction",
     "Version",
     "serialize_row_addrs",
+    "td_to_micros",
     "write_dataset",
 ]
 
@@ -99,6 +103,7 @@ _HOMES: Final = {
     "LanceDataset": "lance_core.api.dataset",
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
+    "LanceSchema": "lance_core.schema.lance_schema",
     "LanceScanner": "lance_core.scan.scanner",
     "DataStatistics": "lance_core.scan.dataset_statistics",
     "DatasetStats": "lance_core.scan.dataset_statistics",
@@ -111,6 +116,7 @@ _HOMES: Final = {
     "Transaction": "lance_core.transactions.public_transaction",
     "Version": "lance_core.public.version_info",
     "serialize_row_addrs": "lance_core.scan.row_mask",
+    "td_to_micros": "lance_core.public.times",
     "write_dataset": "lance_core.api.write_dataset",
 }
 _NAMES_ELSEWHERE: Final = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE_KEY"}

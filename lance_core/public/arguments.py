@@ -15,6 +15,7 @@ from lance_core.absent import reason_of_argument
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.schema.convert import check_names, schema_from_arrow
 from lance_core.schema.field import Schema
+from lance_core.schema.lance_schema import LanceSchema
 
 __all__ = [
     "checked_hints",
@@ -123,12 +124,14 @@ def order_sign(order: object) -> int:
     return 1 if order == "asc" else -1
 
 
-def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
+def schema_with_ids(schema: pa.Schema | LanceSchema | Schema) -> Schema:
     """Return a schema with field ids; the fields of an Arrow schema are numbered depth-first, starting from 0.
 
     Raises:
         InvalidInputError: the argument is not a schema, or the schema is not valid for a table.
     """
+    if isinstance(schema, LanceSchema):
+        schema = schema.record
     if isinstance(schema, Schema):
         check_names(schema.names)
         return schema

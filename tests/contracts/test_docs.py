@@ -23,7 +23,10 @@ PUBLIC_MODULES = {
     "optimize",
     "repair",
     "sampler",
+    "schema",
     "types",
+    "util",
+    "vector",
 }
 EXAMPLE = re.compile(r"^( *)```python\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 MENTION = re.compile(r"`lance_core\.(\w+)")

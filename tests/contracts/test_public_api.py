@@ -87,8 +87,11 @@ NAMES = {
     "blob_array",
     "blob_field",
     "dataset",
+    "json_to_schema",
     "migrate_manifest_paths_v2",
     "optimize",
+    "sanitize_ts",
+    "schema_to_json",
     "write_dataset",
     "write_fragments",
 }

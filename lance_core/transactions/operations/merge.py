@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
+    from lance_core.schema.lance_schema import LanceSchema
     from lance_core.table.manifest import Manifest
 
 __all__ = ["Merge", "PublicMerge"]
@@ -59,7 +60,7 @@ class PublicMerge(BaseOperation):
     """
 
     fragments: Iterable[FragmentMetadata]
-    schema: Schema | pa.Schema
+    schema: LanceSchema | Schema | pa.Schema
     preserves_nullability: bool = False
 
     def __post_init__(self) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
+    from lance_core.schema.lance_schema import LanceSchema
     from lance_core.table.manifest import Manifest
 
 __all__ = ["Overwrite", "PublicOverwrite"]
@@ -58,7 +59,7 @@ class PublicOverwrite(BaseOperation):
 
     needs_read_version: ClassVar[bool] = False
 
-    new_schema: pa.Schema | Schema
+    new_schema: pa.Schema | LanceSchema | Schema
     fragments: Iterable[FragmentMetadata]
     initial_bases: list[DatasetBasePath] | None = None
 
@@ -75,7 +76,7 @@ class PublicOverwrite(BaseOperation):
             initial_bases=numbered_bases(self.initial_bases or ()),
         )
 
-    def _declared_schema(self, fragments: Sequence[Fragment]) -> pa.Schema | Schema:
+    def _declared_schema(self, fragments: Sequence[Fragment]) -> pa.Schema | LanceSchema | Schema:
         versions = {file.file_version for fragment in fragments for file in fragment.files}
         if not isinstance(self.new_schema, pa.Schema) or not versions or max(versions) < LanceFileVersion.V2_2:
             return self.new_schema

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
+import pyarrow as pa
+
 from lance_core.errors import SchemaMismatchError
 from lance_core.proto import pb_transaction
 from lance_core.public.arguments import schema_with_ids
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
-from lance_core.schema.field import Schema
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices
 from lance_core.table.manifest_draft import ManifestDraft
@@ -24,6 +25,8 @@ from lance_core.transactions.operations.operation import ApplyContext, BaseOpera
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_field_types, check_promise
 
 if TYPE_CHECKING:
+    from lance_core.schema.field import Schema
+    from lance_core.schema.lance_schema import LanceSchema
     from lance_core.table.manifest import Manifest
 
 __all__ = ["Project", "PublicProject"]
@@ -46,7 +49,7 @@ class PublicProject(BaseOperation):
             meantime do not conflict.
     """
 
-    schema: Schema
+    schema: LanceSchema | Schema | pa.Schema
     preserves_nullability: bool = False
 
     def to_record(self) -> Project:
@@ -54,7 +57,7 @@ class PublicProject(BaseOperation):
         return Project(
             schema=schema_with_ids(self.schema),
             preserves_nullability=bool(self.preserves_nullability),
-            has_assigned_ids=not isinstance(self.schema, Schema),
+            has_assigned_ids=isinstance(self.schema, pa.Schema),
         )
 
 
