@@ -519,7 +519,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
             row_addr_allowlist: the row ids of the only rows to return, as returned by ``serialize_row_addrs`` of
-                ``lance_core.dataset``. Limit and offset count only these rows.
+                ``lance_core.dataset``. Limit and offset count only these rows. Deleted rows are not among them.
             row_addr_blocklist: the row ids of rows not to return.
 
         Rows are always returned in order. How the other columns of matching rows are read depends on their number. So
