@@ -64,6 +64,7 @@ DIFFERENCES = {
     "Branches.delete": "also removes what an interrupted creation or deletion of the branch left behind",
     "CompactionOptions.max_bytes_per_file": "fragments of this size are not merged again",
     "DatasetOptimizer.compact_files": "plans again after a conflict; `max_bytes_per_file` also limits what is merged",
+    "FragmentWriteProgress.complete": "is also called for the last fragment of a write",
     "LanceDataset.add_columns": "adds columns of nulls, and plans again after a conflict; values are not computed yet",
     "LanceDataset.cleanup_old_versions": "also removes files that crashed writers left behind",
     "LanceDataset.commit": "refuses [operations that would damage the table](../format-notes/conflicts.md)",

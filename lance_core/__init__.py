@@ -9,9 +9,9 @@
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
 ``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``arrow``, ``blob``, ``commit``,
-``dataset``, ``file``, ``fragment``, ``sampler``, ``schema``, ``types``, ``util``, and ``vector``, which correspond to
-the pylance modules with the same names. Everything else is internal. Each name is imported on first use, so a program
-that needs only the errors does not load the readers.
+``dataset``, ``file``, ``fragment``, ``progress``, ``sampler``, ``schema``, ``types``, ``util``, and ``vector``, which
+correspond to the pylance modules with the same names. Everything else is internal. Each name is imported on first use,
+so a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance_core import fragment as fragment
     from lance_core import metadata as metadata
     from lance_core import optimize
+    from lance_core import progress as progress
     from lance_core import repair as repair
     from lance_core import sampler as sampler
     from lance_core import schema as schema
@@ -202,6 +203,7 @@ _MODULES: Final = (
     "metadata",
     "optimize",
     "repair",
+    "progress",
     "sampler",
     "schema",
     "types",

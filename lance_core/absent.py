@@ -27,7 +27,6 @@ _FULL_TEXT: Final = "full-text search is not supported; use pylance, which can o
 _MEM_WAL: Final = "the write-ahead log in memory is not supported; use pylance, which can open the same table"
 _METRICS: Final = "there are no counters and traces of the reference's runtime; use a profiler for Python"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
-_PROGRESS: Final = "writers do not report progress"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
 _ROW_IDS: Final = "fragments contain row ids in their JSON form only"
 _TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
@@ -48,7 +47,6 @@ ABSENT: Final = {
     "lance.mem_wal": _MEM_WAL,
     "lance.namespace": _NAMESPACES,
     "lance.otel": _METRICS,
-    "lance.progress": _PROGRESS,
     "lance.pydantic": "models are not converted; pass a schema and a list of dictionaries to `write_dataset`",
     "lance.query": _FULL_TEXT,
     "lance.torch": _TORCH,
@@ -69,7 +67,6 @@ ABSENT: Final = {
     "ExecutionPlan": _MEM_WAL,
     "FFILanceTableProvider": "register `LanceDataset.to_table()` or the batches of a scan with DataFusion",
     "FragmentSession": "use `LanceFragment.take`; the session of the dataset keeps files open between calls",
-    "FragmentWriteProgress": _PROGRESS,
     "FtsToken": _FULL_TEXT,
     "FullTextQuery": _FULL_TEXT,
     "IOStats": "requests are not counted yet",
@@ -84,7 +81,6 @@ ABSENT: Final = {
     "LsmVectorSearchPlanner": _MEM_WAL,
     "MergeInsertBuilder": _UPDATES,
     "MinHashQuery": _FULL_TEXT,
-    "NoopFragmentWriteProgress": _PROGRESS,
     "PySearchFilter": _WIRING,
     "QueryVectorLike": "vectors are not searched yet; compute distances with numpy",
     "RowDatasetVersionMeta": _ROW_IDS,
@@ -161,7 +157,6 @@ ABSENT: Final = {
     "(namespace_client_managed_versioning)": _NAMESPACES,
     "(nearest)": "vectors are not searched yet; compute distances with numpy",
     "(order_by)": "sort the table with pyarrow",
-    "(progress)": _PROGRESS,
     "(scan_stats_callback)": "scans do not collect statistics yet",
     "(serialized_manifest)": "a handle reads its manifest",
     "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",

@@ -11,13 +11,16 @@ from lance_core.file.session import Session
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE
 from lance_core.public.data_file_metadata import DataFile
 from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+from lance_core.write.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentWriteProgress",
     "LanceFragment",
+    "NoopFragmentWriteProgress",
     "Session",
     "write_fragments",
 ]

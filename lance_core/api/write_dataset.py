@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.transactions.public_transaction import Transaction
     from lance_core.write.data_input import ReaderLike
+    from lance_core.write.progress import FragmentWriteProgress
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
@@ -47,7 +48,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     commit_lock: CommitLock | None = None,
-    progress: Any = None,
+    progress: FragmentWriteProgress | None = None,
     storage_options: dict[str, str] | None = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
@@ -81,6 +82,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
             column by default.
         max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
+        progress: is told of every fragment that is started or complete.
         storage_options: credentials and settings of the store.
         max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
             versions.
@@ -121,7 +123,6 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "write_dataset",
-        progress=progress,
         namespace_client=namespace_client,
         table_id=table_id,
     )
@@ -142,6 +143,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         new_table_config=initial_entries(auto_cleanup_options),
+        progress=progress,
     )
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
@@ -165,7 +167,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    progress: Any = None,
+    progress: FragmentWriteProgress | None = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
     storage_options: dict[str, str] | None = None,
@@ -202,6 +204,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
+        progress: as for :func:`write_dataset`.
         file_token: 16 lowercase hexadecimal digits with which the name of every data file ends, before its extension;
             they identify the files of a failed job. Not an argument in pylance.
         initial_bases: as for :func:`write_dataset`.
@@ -222,7 +225,6 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     """
     refuse_unsupported(
         "write_fragments",
-        progress=progress,
         namespace_client=namespace_client,
         table_id=table_id,
     )
@@ -243,6 +245,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
+        progress=progress,
     )
     transaction = stage_rows(
         destination.log, destination.manifest, data, schema, request, storage_options=destination.storage_options

@@ -16,6 +16,8 @@ from lance_core.file.families import open_writer
 from lance_core.file.table_context import TableContext
 from lance_core.io.object_keys import is_plain_path
 from lance_core.io.removal import remove_leftovers
+from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.public.fragment_metadata import FragmentMetadata
 from lance_core.schema.storable import check_storable
 from lance_core.table.base_paths import DataPlace
 from lance_core.table.data_file import DataFile
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
+    from lance_core.write.progress import FragmentWriteProgress
 
 __all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files", "write_data_files"]
 
@@ -43,6 +46,7 @@ def write_data_files(
     *,
     dictionaries: Mapping[int, pa.Array] | None = None,
     external: ExternalValues | None = None,
+    progress: FragmentWriteProgress | None = None,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -53,6 +57,7 @@ def write_data_files(
         config: settings for the files, including the limits at which the next file is started.
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
+        progress: is told of every fragment that is started or complete.
 
     Returns:
         One fragment per file, each with id 0; an empty list if there are no rows.
@@ -61,7 +66,7 @@ def write_data_files(
         SchemaMismatchError: a batch is incompatible with the schema.
         StorageError: a storage operation failed.
     """
-    files = _Files(places, schema, config, dictionaries, external)
+    files = _Files(places, schema, config, dictionaries, external, progress)
     try:
         for batch in batches:
             files.write(batch)
@@ -81,12 +86,14 @@ class _Files:
         config: WriteConfig,
         dictionaries: Mapping[int, pa.Array] | None,
         external: ExternalValues | None,
+        progress: FragmentWriteProgress | None,
     ) -> None:
         self._places = cycle(places)
         self._schema = schema
         self._config = config
         self._dictionaries = dictionaries
         self._external = external
+        self._progress = progress
         self._finished: list[Fragment] = []
         self._names: list[tuple[DataPlace, str]] = []
         self._current: NewDataFile | None = None
@@ -122,6 +129,8 @@ class _Files:
 
     def _open(self) -> NewDataFile:
         if self._current is None:
+            if self._progress is not None:
+                self._progress.begin(FragmentMetadata(id=0, files=[], physical_rows=None))  # type: ignore[arg-type]  # as in pylance
             place = next(self._places)
             self._current = NewDataFile(
                 place, self._schema, self._config, dictionaries=self._dictionaries, external=self._external
@@ -131,9 +140,12 @@ class _Files:
 
     def _close(self) -> None:
         if self._current is not None:
-            self._finished.append(self._current.finish())
+            fragment = self._current.finish()
+            self._finished.append(fragment)
             self._dictionaries = self._current.dictionaries
             self._current = None
+            if self._progress is not None:
+                self._progress.complete(fragment_from_record(fragment))
 
 
 class NewDataFile:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.file.write_config import (
     DEFAULT_MAX_BYTES_PER_FILE,
     DEFAULT_MAX_PAGE_BYTES,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.write.progress import FragmentWriteProgress
 
 __all__ = ["REFERENCE", "WriteRequest"]
 
@@ -47,6 +48,7 @@ class WriteRequest:
         target_bases: names or paths of the bases to which data files are written in turn.
         target_all_bases: whether to write data files to the root and all bases in turn.
         new_table_config: the table config of a newly created table.
+        progress: is told of every fragment that is started or complete.
     """
 
     mode: Mode
@@ -56,6 +58,7 @@ class WriteRequest:
     target_bases: Sequence[str] | None = None
     target_all_bases: bool | None = None
     new_table_config: Mapping[str, str] = field(default_factory=dict)
+    progress: FragmentWriteProgress | None = field(default=None, compare=False)
 
     @classmethod
     def of(
@@ -76,13 +79,15 @@ class WriteRequest:
         target_bases: Sequence[str] | None = None,
         target_all_bases: bool | None = None,
         new_table_config: Mapping[str, str] | None = None,
+        progress: FragmentWriteProgress | None = None,
     ) -> Self:
         """Create a request. The arguments are the same as those of ``write_dataset``; None means the default.
 
         Raises:
             InvalidInputError: a size is not positive, a mode or the version is unknown, or two arguments contradict
                 each other.
-            InvalidTypeError: a size is not a whole number, or the mode or the version is not a string.
+            InvalidTypeError: a size is not a whole number, the mode or the version is not a string, or ``progress``
+                lacks a method.
         """
         parsed = Mode.parse(mode)
         version = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
@@ -113,7 +118,17 @@ class WriteRequest:
             target_bases=target_bases,
             target_all_bases=target_all_bases,
             new_table_config=new_table_config or {},
+            progress=_progress(progress),
         )
+
+
+def _progress(progress: FragmentWriteProgress | None) -> FragmentWriteProgress | None:
+    """Check that an object, if given, can be told of the progress; it may be of pylance's class."""
+    if progress is None or (hasattr(progress, "begin") and hasattr(progress, "complete")):
+        return progress
+    raise InvalidTypeError(
+        f"progress must be a FragmentWriteProgress, found {type(progress).__name__}", argument="progress"
+    )
 
 
 def _size(name: str, value: int | None) -> int | None:

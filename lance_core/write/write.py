@@ -86,6 +86,7 @@ def stage_rows(
             allow_outside=config.allows_outside_blobs,
             storage_options=storage_options,
         ),
+        progress=request.progress,
     )
     operation = (
         Append(fragments=tuple(fragments))

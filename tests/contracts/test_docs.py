@@ -22,6 +22,7 @@ PUBLIC_MODULES = {
     "metadata",
     "optimize",
     "repair",
+    "progress",
     "sampler",
     "schema",
     "types",

@@ -19,6 +19,7 @@ MODULES = [
     "file",
     "fragment",
     "optimize",
+    "progress",
     "sampler",
     "schema",
     "types",

@@ -368,7 +368,6 @@ def test_max_rows_per_group_must_be_positive(uri: str, max_rows_per_group: int) 
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"progress": object()},
         {"namespace_client": object()},
         {"table_id": ["t"]},
     ],
