@@ -64,6 +64,10 @@ class ReadableBytes(Protocol):
         """Costs of reading bytes that are not in memory."""
 
     @property
+    def is_many_files(self) -> bool:
+        """Whether reading opens several files, so that one call for many ranges costs less than several calls."""
+
+    @property
     def num_bytes_held(self) -> int:
         """Number of bytes that are in memory, excluding mapped memory."""
 
@@ -94,6 +98,9 @@ class FileBytes:
         NotFoundError: the file does not exist.
         CorruptDataError: the file is shorter than recorded.
     """
+
+    is_many_files: Final = False
+    """The bytes are those of one file."""
 
     def __init__(
         self, store: ObjectStore, path: str, num_bytes: int | None = None, *, keeps_mapping: bool = True

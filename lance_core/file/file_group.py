@@ -68,6 +68,9 @@ class FileGroup:
     is_whole: Final = False
     """Reading makes requests."""
 
+    is_many_files: Final = True
+    """Each call of :meth:`read` opens the files that it reads."""
+
     is_mapped: Final = False
     """The group is not one range of memory, although each file may be."""
 

@@ -307,6 +307,7 @@ class FileReader:
                 finish,
                 in_runs=in_runs,
                 in_memory=self._bytes.is_whole,
+                in_many_files=self._bytes.is_many_files,
             )
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:

@@ -121,6 +121,7 @@ def scan_batches(
     *,
     in_runs: bool = False,
     in_memory: bool = False,
+    in_many_files: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches in row order.
 
@@ -134,6 +135,7 @@ def scan_batches(
         in_runs: whether batches that are slices of the same arrays are joined into one batch, whose size is a
             multiple of the batch size.
         in_memory: whether the file is in memory, so that ``read`` makes no requests.
+        in_many_files: whether every call of ``read`` opens several files, so that as few calls as possible are made.
     """
     batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
@@ -141,7 +143,7 @@ def scan_batches(
         columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
-    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory, in_many_files=in_many_files) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
@@ -280,10 +282,13 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
     return ((index, piece) for piece in plan.pieces())
 
 
-def _decoder_of(plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool) -> _Inline | _ReadAhead:
+def _decoder_of(
+    plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool, in_many_files: bool = False
+) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
     if num_bytes > config.inline_bytes:
-        return _ReadAhead(plans, read, config)
+        fits_ahead = num_bytes <= config.ahead_bytes
+        return _ReadAhead(plans, _Prefetched.of(plans, read) if in_many_files and fits_ahead else read, config)
     return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 

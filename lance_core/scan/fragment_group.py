@@ -56,6 +56,9 @@ def joined_readers(
         fields: the fields that are read.
         num_first: maximum number of fragments in the first group.
     """
+    if any(leaf.is_blob for top in fields for leaf in top.leaves()):
+        yield from readers
+        return
     num_wanted = min(num_first, _MAX_FRAGMENTS)
     for key, alike in groupby(readers, lambda reader: reader.group_key(fields)):
         if key is None:

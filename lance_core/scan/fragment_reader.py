@@ -164,17 +164,17 @@ class FragmentReader(RowReader):
         """Return a key that is equal for fragments that can be read together; None if the fragment is read alone.
 
         Args:
-            fields: the fields that are read.
+            fields: the fields that are read, without blobs.
         """
         files = self._files.files
         if self._overlays or not files or not all(map(self._is_cheap_to_join, files)):
             return None
-        if any(self._lineage.is_hidden(top.id) or any(leaf.is_blob for leaf in top.leaves()) for top in fields):
+        if any(self._lineage.is_hidden(top.id) for top in fields):
             return None
         return tuple([(file.field_ids, file.column_indices, file.file_version) for file in files])
 
     def _is_cheap_to_join(self, file: DataFile) -> bool:
-        return file.file_version.is_structural and self._locator.data_file(file).store.capabilities.maps_files
+        return file.file_version.is_structural and self._locator.maps_data_files(file.base_id)
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
         """Return the data files that store the requested system columns as hidden columns."""

@@ -152,6 +152,11 @@ class FileLocator:
         store, root = self._store_of(base)
         return DataPlace(store, store.join(root, DATA_DIRECTORY) if base.is_table_root else root, base_id)
 
+    def maps_data_files(self, base_id: int | None) -> bool:
+        """Return whether the store of the data files below a base path maps files; as for :meth:`data_place`."""
+        store = self._store if base_id is None else self.data_place(base_id).store
+        return store.capabilities.maps_files
+
     @property
     def storage_options(self) -> Mapping[str, str] | None:
         """The storage options of the table and of its base paths."""

@@ -13,6 +13,7 @@ import lance_core
 from lance_core.errors import CorruptDataError
 from lance_core.file.reader import FileReader
 from lance_core.file.session import Session
+from lance_core.io.local_store import LocalStore
 from lance_core.scan import scanner
 from lance_core.scan.fragment_group import FragmentGroup, joined_readers
 from lance_core.scan.matching import find_rows
@@ -173,3 +174,23 @@ def test_batches_of_filtered_rows_have_at_most_the_requested_number_of_rows(loca
     scan = lance_core.dataset(location).scanner(columns=columns, filter="k % 10 != 7", batch_size=100)
     assert {batch.num_rows for batch in scan.to_batches()} <= set(range(1, 101))
     assert scan.to_table().num_rows == lance.dataset(location).count_rows(filter="k % 10 != 7")
+
+
+def test_stream_of_a_group_opens_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = rows(3 * 20_000)
+    lance.write_dataset(many, tmp_path / "t", max_rows_per_file=20_000)
+    dataset = lance_core.dataset(tmp_path / "t")
+    expected = dataset.to_table()
+    reads: list[str] = []
+    get_ranges = LocalStore.get_ranges
+
+    def recorded(self: LocalStore, path: str, ranges: Any) -> list[pa.Buffer]:
+        reads.append(path)
+        return get_ranges(self, path, ranges)
+
+    monkeypatch.setattr(LocalStore, "get_ranges", recorded)
+    batches = list(dataset.to_batches(columns=["k", "x", "v"]))
+    assert pa.Table.from_batches(batches).equals(expected.select(["k", "x", "v"]).combine_chunks())
+    # The first file is read alone, column by column; the second and the third are a group.
+    second, third = (str(tmp_path / "t" / "data" / each.data_files()[0].path) for each in dataset.get_fragments()[1:3])
+    assert (reads.count(second), reads.count(third)) == (1, 1)
