@@ -136,7 +136,6 @@ ABSENT: Final = {
     # Members of other classes.
     "DataFile.create": "`LanceFileReader.metadata` returns what a `DataFile` records of a file",
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
-    "LanceFragment.create": "use `write_fragments`, which returns the metadata of the fragments",
     "LanceFragment.create_from_file": "construct a `FragmentMetadata` with a `DataFile`",
     "LanceFragment.delete_rows": "use `delete` with a predicate",
     "LanceFragment.merge": "not supported yet; commit a `LanceOperation.Merge`",

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from pyarrow.dataset import Fragment as ArrowFragment
 
 from lance_core.absent import PylanceClass
 from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.places.location import uri_text
 from lance_core.public.arguments import checked_hints, refuse_unsupported
-from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.public.fragment_conversion import fragment_from_record, shown_fragments
 from lance_core.repair.validation import validate_fragment
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.table_view import Destination
 from lance_core.scan.take import take_rows
+from lance_core.write.request import WriteRequest, requested_version
+from lance_core.write.write import stage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
+    from lance_core.file.session import Session
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.table_view import Handle, TableView
     from lance_core.table.fragment import Fragment
+    from lance_core.write.data_input import ReaderLike
+    from lance_core.write.progress import FragmentWriteProgress
 
 __all__ = ["LanceFragment"]
+
+_MAX_ROWS: Final = 2**32
+"""Maximum number of rows in a fragment: positions in row addresses have 32 bits."""
+_MAX_BYTES: Final = 2**63 - 1
 
 
 class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
@@ -58,6 +71,54 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         handle._view = view
         handle._record = record
         return handle
+
+    @staticmethod
+    def create(  # noqa: D417  # the reference's signature; arguments without effect are described together
+        dataset_uri: str | Path,
+        data: ReaderLike,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: FragmentWriteProgress | None = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: dict[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        session: Session | None = None,
+    ) -> FragmentMetadata:
+        """Write rows as one fragment that no version refers to yet; see :func:`lance_core.write_fragments`.
+
+        Args:
+            dataset_uri: location of the dataset to which the fragment will be added.
+            data: the rows, all of which are written to one data file; at least one.
+            fragment_id: the id of the fragment in the result; None means 0.
+            schema: as for :func:`lance_core.write_fragments`, as are the other arguments.
+
+        Raises:
+            InvalidInputError: there are no rows.
+            SchemaMismatchError: the mode is "append", but the schema of the rows does not match the dataset's.
+            StorageError: a storage operation failed; the file was removed.
+        """
+        refuse_unsupported("create", namespace_client=namespace_client, table_id=table_id)
+        destination = Destination.of(uri_text(dataset_uri), storage_options, session=session).with_latest()
+        request = WriteRequest.of(
+            mode=mode,
+            max_rows_per_file=_MAX_ROWS,
+            max_bytes_per_file=_MAX_BYTES,
+            max_rows_per_group=max_rows_per_group,
+            data_storage_version=requested_version(data_storage_version, use_legacy_format),
+            progress=progress,
+        )
+        staged = stage_rows(
+            destination.log, destination.manifest, data, schema, request, storage_options=destination.storage_options
+        )
+        fragments = shown_fragments(staged.operation.added_fragments())
+        if len(fragments) != 1:
+            raise InvalidInputError(f"a fragment must have from 1 to {_MAX_ROWS} rows")
+        return replace(fragments[0], id=fragment_id or 0)
 
     def __repr__(self) -> str:
         """Return the fragment id and the data file paths as text."""

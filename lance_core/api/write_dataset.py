@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from warnings import warn
 
 from lance_core.api.dataset import LanceDataset
 from lance_core.cleanup.automatic import initial_entries
@@ -16,7 +15,7 @@ from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.transaction import checked_properties
-from lance_core.write.request import REFERENCE, WriteRequest
+from lance_core.write.request import REFERENCE, WriteRequest, requested_version
 from lance_core.write.write import stage_rows, write_rows
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         max_bytes_per_file=max_bytes_per_file,
         data_cache_bytes=data_cache_bytes,
         max_page_bytes=max_page_bytes,
-        data_storage_version=_storage_version(data_storage_version, use_legacy_format),
+        data_storage_version=requested_version(data_storage_version, use_legacy_format),
         max_rows_per_group=max_rows_per_group,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
@@ -237,7 +236,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         max_bytes_per_file=max_bytes_per_file,
         data_cache_bytes=data_cache_bytes,
         max_page_bytes=max_page_bytes,
-        data_storage_version=_storage_version(data_storage_version, use_legacy_format),
+        data_storage_version=requested_version(data_storage_version, use_legacy_format),
         max_rows_per_group=max_rows_per_group,
         file_token=file_token,
         external_blob_mode=external_blob_mode,
@@ -253,11 +252,3 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     if return_transaction:
         return transaction_from_core(transaction)
     return shown_fragments(transaction.operation.added_fragments())
-
-
-def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """Return the data file version that results from both arguments, as in pylance."""
-    if use_legacy_format is None:
-        return version
-    warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=3)
-    return "legacy" if use_legacy_format else "stable"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
+from warnings import warn
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.file.write_config import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.write.progress import FragmentWriteProgress
 
-__all__ = ["REFERENCE", "WriteRequest"]
+__all__ = ["REFERENCE", "WriteRequest", "requested_version"]
 
 REFERENCE: Final = "reference"
 _INGEST: Final = "ingest"
@@ -120,6 +121,14 @@ class WriteRequest:
             new_table_config=new_table_config or {},
             progress=_progress(progress),
         )
+
+
+def requested_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:
+    """Return the data file version that results from both arguments of a public function, as in pylance."""
+    if use_legacy_format is None:
+        return data_storage_version
+    warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=3)
+    return "legacy" if use_legacy_format else "stable"
 
 
 def _progress(progress: FragmentWriteProgress | None) -> FragmentWriteProgress | None:

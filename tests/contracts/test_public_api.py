@@ -194,6 +194,7 @@ OPERATION_EXTRAS = {"Other", "ReserveFragments", "UpdateBases", "UpdateMemWalSta
 """Operations that the reference's Python interface cannot show."""
 FRAGMENT_MEMBERS = {
     "count_rows",
+    "create",
     "data_files",
     "delete",
     "deletion_file",
