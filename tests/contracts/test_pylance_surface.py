@@ -8,6 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from pydoc import locate
 from types import ModuleType
@@ -54,6 +55,32 @@ def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None
         [sys.executable, ROOT / ".ci" / "pylance_surface.py", "--check"], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("section", "function"), [("lance", "LanceDataset"), ("lance", "write_dataset"), ("LanceDataset", "scanner")]
+)
+def test_arguments_that_the_comparison_shows_as_rejected_are_rejected(
+    section: str, function: str, dataset: lance_core.LanceDataset
+) -> None:
+    page = (ROOT / "docs" / "reference" / "pylance-surface.md").read_text(encoding="utf-8")
+    rows = re.split(rf"^##+ {section}$", page, flags=re.MULTILINE)[1].partition("\n#")[0].splitlines()
+    start = next(index for index, row in enumerate(rows) if row.startswith(f"| `{function}("))
+    arguments = dict(
+        re.findall(r"`(\w+)=` \| ([\w ]+) \|", row)[0]
+        for row in takewhile(lambda row: "&emsp;" in row, rows[start + 1 :])
+    )
+    rejected = [name for name, status in arguments.items() if status == "rejected"]
+    assert rejected
+    calls = {
+        "LanceDataset": lambda **given: lance_core.LanceDataset(dataset.uri, **given),
+        "write_dataset": lambda **given: lance_core.write_dataset({"a": [3]}, dataset.uri, mode="append", **given),
+        "scanner": dataset.scanner,
+    }
+    for name in rejected:
+        with pytest.raises(lance_core.NotSupportedError, match=rf"argument '{name}' is not supported"):
+            calls[function](**{name: object()})
+    assert dataset.latest_version == 1
 
 
 def test_message_in_the_migration_guide_is_the_real_one(dataset: lance_core.LanceDataset) -> None:
