@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -213,6 +215,22 @@ def test_dataset_can_be_pickled_and_copied_and_is_equal_to_itself_alone(dataset:
         assert (twin.uri, twin.version, twin.count_rows()) == (dataset.uri, dataset.version, NUM_ROWS)
         assert twin != dataset
     assert len({dataset, dataset}) == 1
+
+
+def test_forked_process_reads_a_dataset_that_its_parent_read_as_a_stream(tmp_path: Path) -> None:
+    rows = pa.table({"k": range(200_000), "text": [str(row) for row in range(200_000)]})
+    dataset = lance_core.write_dataset(rows, str(tmp_path / "t"), max_rows_per_file=60_000)
+    view = dataset.filter(pc.field("k") < 100_000)
+    assert pa.table(dataset).equals(rows)
+    assert pa.table(view).num_rows == 100_000
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if pa.table(dataset).equals(rows) and pa.table(view).num_rows == 100_000 else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_filtered_view_combines_conditions_and_reads_like_a_dataset(
