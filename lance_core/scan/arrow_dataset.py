@@ -1,33 +1,47 @@
 """ArrowDataset: the interface by which other libraries read a dataset as a ``pyarrow.dataset.Dataset``.
 
 DuckDB, Polars, and others pass the columns that they need, and their conditions as Arrow expressions, to ``scanner``,
-``to_table``, or ``head``. Libraries that know only Arrow's C stream interface read all rows and columns. Arrow's own
-code for datasets does not run: it needs a dataset implemented in C++, so every inherited method is overridden.
+``to_table``, or ``head``. Libraries that know only Arrow's C stream interface read all rows and columns.
+
+Arrow's own code for datasets cannot read the rows, because it needs a dataset implemented in C++. So every inherited
+method is overridden, and Arrow sees an empty dataset in memory. Without it, functions such as
+``pyarrow.dataset.Scanner.from_dataset`` would end the process, as they do with pylance; with it, they ask the dataset
+for its scan options first, and get an error.
 
 Source: ``pyarrow.dataset.Dataset`` of pyarrow 26; ``LanceDataset`` of pylance 14.0.2, which is a Dataset too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
+import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.dataset import Dataset, InMemoryDataset
+from pyarrow.dataset import InMemoryDataset
 
 from lance_core.errors import InvalidTypeError, NotSupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
+    from pyarrow.dataset import Dataset
 
     from lance_core.scan.scanner import LanceScanner
 
 __all__ = ["ArrowDataset", "FilteredDataset"]
 
 
-class ArrowDataset(Dataset):  # type: ignore[misc]  # pyarrow has no types
+_NO_COLUMNS: Final = pa.schema([])
+
+
+class ArrowDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
     """A dataset whose scans are those of this library. Subclasses implement ``scanner`` and ``schema``."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Create what Arrow sees."""
+        dataset: Self = super().__new__(cls)
+        InMemoryDataset.__init__(dataset, [], _NO_COLUMNS)
+        return dataset
 
     def scanner(self, *args: Any, **kwargs: Any) -> LanceScanner:
         """Plan a scan."""
@@ -118,7 +132,7 @@ class ArrowDataset(Dataset):  # type: ignore[misc]  # pyarrow has no types
         return {}
 
     def _scanner_options(self, options: dict[str, object]) -> NoReturn:
-        raise NotSupportedError("Arrow cannot scan this dataset by itself; use the dataset's scanner()")
+        raise NotSupportedError("Arrow cannot scan a Lance dataset by itself; use its scanner()")
 
     def _get_fragments(self, filter: object) -> NoReturn:
         raise NotSupportedError("Arrow cannot list the fragments by itself; use the dataset's get_fragments()")

@@ -8,21 +8,23 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from pyarrow.dataset import Dataset, Scanner
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 
 __all__ = ["ReaderLike", "to_reader"]
 
 ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
-"""Input data: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batch iterable."""
+"""Input data: a table, batch, reader, dataset, scanner, dataframe, dictionary, list of dictionaries, or batches."""
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Convert input data to a stream of batches.
 
     Args:
-        data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, pandas ``DataFrame``, dictionary of columns,
-            list of dictionaries, iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
+        data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, ``pyarrow.dataset.Dataset`` (including a
+            dataset of this library or pylance) or ``Scanner``, pandas ``DataFrame``, dictionary of columns, list of
+            dictionaries, iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
         schema: the schema to which Python values are converted or batches are cast; None to infer it from the data.
             Required for an iterable of batches that may be empty.
 
@@ -36,6 +38,10 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, Dataset):
+        return data.scanner().to_reader()
+    if isinstance(data, Scanner):
         return data.to_reader()
     try:
         table = _converted(data, schema)

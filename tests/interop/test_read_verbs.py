@@ -8,6 +8,8 @@ import lance
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
 import pytest
 
 import lance_core
@@ -177,3 +179,19 @@ def test_index_exists_but_its_figures_are_not_supported(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"a": range(100)}), uri).create_scalar_index("a", "BTREE", name="by_a")
     with pytest.raises(NotImplementedError, match="describe_indices"):
         lance_core.dataset(uri).stats.index_stats("by_a")
+
+
+def test_datasets_and_scanners_of_either_library_and_of_arrow_can_be_written(tmp_path: Path) -> None:
+    rows = pa.table({"a": range(10), "s": [str(row) for row in range(10)]})
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows, uri, max_rows_per_file=4)
+    ours, theirs, arrows = lance_core.dataset(uri), lance.dataset(uri), pyarrow.dataset.dataset(rows)
+    view = ours.filter(pc.field("a") >= 0)
+    sources = [ours, theirs, arrows, view, *(each.scanner() for each in (ours, theirs, arrows, view))]
+    for index, source in enumerate(sources):
+        copy = lance_core.write_dataset(source, str(tmp_path / f"copy {index}"))
+        assert copy.to_table().equals(rows)
+    assert lance.write_dataset(ours.scanner(), str(tmp_path / "theirs")).to_table().equals(rows)
+    # A dataset that pylance scans by Arrow's means is refused, and does not end the process.
+    with pytest.raises(NotImplementedError, match="use its scanner"):
+        lance.write_dataset(ours, str(tmp_path / "refused"))

@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.acero as acero
 import pyarrow.compute as pc
 import pyarrow.dataset
 import pytest
@@ -207,6 +208,20 @@ def test_every_method_of_an_arrow_class_is_overridden(ours: type, arrows: type) 
     inherited = {name for name in needed if getattr(ours, name) is getattr(arrows, name)}
     assert issubclass(ours, arrows)
     assert inherited <= ({"__reduce__"} if ours is lance_core.LanceScanner else set())
+
+
+def test_arrow_refuses_to_scan_a_dataset_by_itself(dataset: lance_core.LanceDataset) -> None:
+    # As InMemoryDataset, to Arrow, it is valid but empty: no code may take it for the rows.
+    refused: list[Callable[[], object]] = [
+        lambda: pyarrow.dataset.Scanner.from_dataset(dataset),
+        lambda: pyarrow.dataset.Scanner.from_dataset(dataset.filter(pc.field("k") > 3)),
+        lambda: acero.Declaration("scan", acero.ScanNodeOptions(dataset)),
+        lambda: pyarrow.dataset.dataset([dataset, dataset]),
+        lambda: pyarrow.dataset.UnionDataset(dataset.schema, [dataset]).count_rows(),
+    ]
+    for call in refused:
+        with pytest.raises((NotSupportedError, pa.ArrowException)):
+            call()
 
 
 def test_dataset_can_be_pickled_and_copied_and_is_equal_to_itself_alone(dataset: lance_core.LanceDataset) -> None:
