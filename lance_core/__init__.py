@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
     from lance_core.file.session import Session
+    from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
@@ -116,6 +117,7 @@ __all__ = [
     "CleanupExplanation",
     "CleanupReferencedBranch",
     "CleanupStats",
+    "ColumnOrdering",
     "CommitConflictError",
     "CommitOutcomeUnknownError",
     "CommitOvertakenError",
@@ -226,6 +228,7 @@ _HOMES: Final = {
     "CleanupReferencedBranch": "lance_core.cleanup.records",
     "CleanupStats": "lance_core.cleanup.records",
     "DataFile": "lance_core.public.fragment_metadata",
+    "ColumnOrdering": "lance_core.public.column_ordering",
     "DataStatistics": "lance_core.scan.dataset_statistics",
     "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",

@@ -59,7 +59,6 @@ ABSENT: Final = {
     "BatchUDFCheckpoint": _UDF,
     "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
     "BlobIterator": "a `BlobFile` is iterated over directly",
-    "ColumnOrdering": "scans are not sorted yet; sort the table with pyarrow",
     "CompactedSsTable": _MEM_WAL,
     "DeleteResult": "`LanceDataset.delete` returns a dictionary",
     "DocumentGranularity": _FULL_TEXT,
@@ -155,7 +154,6 @@ ABSENT: Final = {
     "(namespace_client)": _NAMESPACES,
     "(namespace_client_managed_versioning)": _NAMESPACES,
     "(nearest)": "vectors are not searched yet; compute distances with numpy",
-    "(order_by)": "sort the table with pyarrow",
     "(scan_stats_callback)": "scans do not collect statistics yet",
     "(serialized_manifest)": "a handle reads its manifest",
     "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
@@ -165,7 +163,6 @@ ABSENT: Final = {
     "scanner(aggregate)": "aggregate the batches of the scan",
     "scanner(callback)": "scans do not collect statistics yet",
     "scanner(column)": "vectors are not searched yet; compute distances with numpy",
-    "scanner(orderings)": "sort the table with pyarrow",
     "scanner(query)": _FULL_TEXT,
 }
 """Key -> the reason, and what to use instead."""

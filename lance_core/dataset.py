@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
     from lance_core.file.session import Session
+    from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
@@ -51,6 +52,7 @@ __all__ = [
     "BulkCommitResult",
     "CleanupExplanation",
     "CleanupStats",
+    "ColumnOrdering",
     "Compaction",
     "CompactionMetrics",
     "DataFile",
@@ -94,6 +96,7 @@ _HOMES: Final = {
     "Compaction": "lance_core.compaction.optimizer",
     "CompactionMetrics": "lance_core.compaction.result",
     "DataFile": "lance_core.public.data_file_metadata",
+    "ColumnOrdering": "lance_core.public.column_ordering",
     "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DatasetDelta": "lance_core.scan.delta",
     "DatasetOptimizer": "lance_core.compaction.optimizer",

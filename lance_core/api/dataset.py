@@ -518,11 +518,15 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
+            order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or of names, which mean ascending
+                order with nulls last. The rows are sorted before the limit and the offset apply. System columns cannot
+                be sorted by. Rows that are equal keep the stored order. If None, rows are in the stored order.
             row_addr_allowlist: the row ids of the only rows to return, as returned by ``serialize_row_addrs`` of
                 ``lance_core.dataset``. Limit and offset count only these rows. Deleted rows are not among them.
             row_addr_blocklist: the row ids of rows not to return.
 
-        Rows are always returned in order. How the other columns of matching rows are read depends on their number. So
+        How the other columns of matching rows are read depends on their number, and the order of rows only on
+        ``order_by``. So
         ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are checked, but
         have no effect. Neither have the arguments for indices. All other arguments are rejected.
 
@@ -536,7 +540,6 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             index_segments=index_segments,
             full_text_query=full_text_query,
             scan_stats_callback=scan_stats_callback,
-            order_by=order_by,
         )
         checked_hints(
             batch_readahead=batch_readahead,
@@ -562,6 +565,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             blob_handling=blob_handling,
             row_addr_allowlist=row_addr_allowlist,
             row_addr_blocklist=row_addr_blocklist,
+            order_by=order_by,
         )
 
     def to_table(

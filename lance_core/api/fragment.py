@@ -209,7 +209,6 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
         The default scan options of the dataset are not used.
         """
-        refuse_unsupported("scanner", order_by=order_by)
         checked_hints(batch_readahead=batch_readahead, late_materialization=late_materialization)
         return LanceScanner(
             self._view.source_of(self._record),
@@ -224,6 +223,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
             blob_handling=blob_handling,
         )
 

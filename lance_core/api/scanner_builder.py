@@ -159,9 +159,8 @@ class ScannerBuilder:
         return self
 
     def order_by(self, orderings: list[Any] | None) -> Self:
-        """Not supported."""
-        refuse_unsupported("scanner", order_by=orderings)
-        return self
+        """Set the columns to sort by, as a list of :class:`ColumnOrdering` or names."""
+        return self._with(order_by=orderings)
 
     def nearest(
         self,

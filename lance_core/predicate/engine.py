@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lance_core.schema.field import Schema
 
-__all__ = ["SqlExpressions"]
+__all__ = ["SqlExpressions", "failure", "reason", "session"]
 
 _OPTIONS: Final = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
@@ -81,7 +81,7 @@ class SqlExpressions:
             ]
         )
         try:
-            frame = _session().read_batch(pa.RecordBatch.from_pylist([], source))
+            frame = session().read_batch(pa.RecordBatch.from_pylist([], source))
             parsed = []
             for name, text in texts.items():
                 expression = with_typed_literals(frame.parse_sql_expr(f"({text.text})"), types)
@@ -90,7 +90,7 @@ class SqlExpressions:
         except InvalidInputError:
             raise
         except BaseException as error:  # DataFusion raises nothing narrower
-            raise _refused(expressions.values(), _failure(error)) from error
+            raise _refused(expressions.values(), failure(error)) from error
 
     def evaluate(self, columns: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         """Evaluate the expressions.
@@ -108,7 +108,7 @@ class SqlExpressions:
         try:
             found = self._frame(columns, num_rows).collect()
         except BaseException as error:  # DataFusion raises nothing narrower
-            raise InvalidInputError(_reason(_failure(error))) from error
+            raise InvalidInputError(reason(failure(error))) from error
         results = zip(*(batch.columns for batch in found), strict=True) if num_rows else ((),) * len(self.schema)
         arrays = [
             pa.chunked_array(parts, dtype).combine_chunks()
@@ -119,7 +119,7 @@ class SqlExpressions:
     def _frame(self, columns: Sequence[pa.Array], num_rows: int) -> datafusion.DataFrame:
         # The last column, which no expression reads, keeps the number of rows.
         batch = pa.record_batch([*columns, pa.nulls(num_rows)], schema=self._source.append(pa.field("", pa.null())))
-        return _session().read_batch(batch).select(*self._expressions)
+        return session().read_batch(batch).select(*self._expressions)
 
 
 def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
@@ -133,11 +133,12 @@ def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
 
 
 @cache
-def _session() -> datafusion.SessionContext:
+def session() -> datafusion.SessionContext:
+    """Return the context in which all expressions are evaluated; it knows no tables."""
     return datafusion.SessionContext(datafusion.SessionConfig(_OPTIONS))
 
 
-def _failure(error: BaseException) -> BaseException:
+def failure(error: BaseException) -> BaseException:
     """Return an error of DataFusion; raise other errors, such as an interrupt.
 
     A panic in DataFusion, for example by a division of the greatest decimal, is not an ``Exception``.
@@ -150,8 +151,9 @@ def _failure(error: BaseException) -> BaseException:
 
 def _refused(texts: Iterable[str], error: BaseException) -> InvalidInputError:
     shown = ", ".join(repr(text if len(text) <= 200 else f"{text[:200]} …") for text in texts)
-    return InvalidInputError(f"SQL {shown}: {_reason(error)}")
+    return InvalidInputError(f"SQL {shown}: {reason(error)}")
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """Return the message of an error of DataFusion."""
     return str(error).removeprefix("DataFusion error: ").strip()

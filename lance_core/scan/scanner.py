@@ -38,9 +38,11 @@ from lance_core.scan.plan_text import measured, plan_text
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ID_NAME, columns_with_row_names, wants_offsets, with_row_columns
 from lance_core.scan.row_mask import RowMask
+from lance_core.scan.row_order import RowOrder, read_in_order
 from lance_core.scan.row_reader import slices
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
+from lance_core.scan.take import PlacedRows
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         with_row_id: whether to append the column ``_rowid``.
         with_row_address: whether to append the column ``_rowaddr``.
         blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
+        order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or names; None means the stored order.
         use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
         row_addr_blocklist: the ids of rows that are not returned, likewise.
@@ -112,6 +115,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         with_row_address: bool | None = None,
         include_deleted_rows: bool | None = None,
         blob_handling: str | None = None,
+        order_by: Any = None,
         use_stats: bool | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
@@ -137,6 +141,11 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         if include_deleted_rows and ROW_ID_NAME not in self._projection.schema.names:
             raise InvalidInputError("include_deleted_rows is set, but the columns do not include _rowid")
         plan_ranges((), offset=self._offset, limit=self._limit)
+        self._order = None
+        if order_by is not None:
+            if include_deleted_rows:
+                raise NotSupportedError("include_deleted_rows cannot be combined with order_by")
+            self._order = RowOrder.plan(source.schema, order_by, self._scan_of_keys)
 
     @property
     def projected_schema(self) -> pa.Schema:
@@ -273,8 +282,19 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         """Return the rows of a scan in which some arguments are replaced."""
         return type(self)(self._source, **{**self._arguments, **arguments}).to_table()
 
+    def _scan_of_keys(self, names: list[str]) -> Self:
+        """Plan a scan of other columns of the same rows, without offset and limit."""
+        selecting = ("filter", "use_stats", "row_addr_allowlist", "row_addr_blocklist")
+        return type(self)(self._source, columns=names, **{name: self._arguments[name] for name in selecting})
+
     def _shown_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the form that is returned to callers."""
+        if self._order is not None and self._projection.schema.names:
+            rows = PlacedRows(self._source, self._stored, self._columns, self._projection)
+            start = self._offset or 0
+            found = self._order.addresses(start, None if self._limit is None else start + self._limit)
+            yield from read_in_order(rows, found, self._source.fragments, self._config.batch_rows)
+            return
         for reader, batch in self._bounded(
             self._range_batches() if self._predicate is None else self._matching_batches()
         ):

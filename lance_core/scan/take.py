@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.row_id_lookup import RowIdLookup
     from lance_core.scan.scan_source import ScanSource
+    from lance_core.schema.field import Schema
 
-__all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
+__all__ = ["PlacedRows", "find_rows_at", "take_rows", "take_rows_by_id"]
 
 
 def take_rows(
@@ -47,7 +48,7 @@ def take_rows(
         InvalidInputError: a column is unknown.
         InvalidTypeError: a position is not an integer, or ``columns`` is not a list of names.
     """
-    taking = _Taking(source, columns)
+    taking = _placed_rows(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
 
 
@@ -74,7 +75,7 @@ def take_rows_by_id(
         InvalidTypeError: an id is not an integer, or ``columns`` is not a list of names.
         CorruptDataError: two rows have the same id.
     """
-    taking = _Taking(source, columns)
+    taking = _placed_rows(source, columns)
     places = lookup.find(checked_row_ids(row_ids), ignores_deletions=ignores_deletions)
     found = places.is_found
     return taking.table(RowPlaces(places.owners[found], places.positions[found]))
@@ -101,20 +102,25 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     return RowPlaces(owners, positions)
 
 
-class _Taking:
-    """Reads rows whose locations are known."""
+class PlacedRows:
+    """Reads rows whose locations are known.
 
-    def __init__(self, source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> None:
-        declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
-        whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)
+    Args:
+        source: the fragments to read.
+        stored: the whole schema, in the form in which fragments are read.
+        columns: the columns to read.
+        projection: selects the result columns from those that are read.
+    """
+
+    def __init__(self, source: ScanSource, stored: Schema, columns: ShownColumns, projection: Projection) -> None:
+        """Initialize without reading anything."""
         self._source = source
-        self._stored = whole.stored
-        self._projection = Projection.plan_nested(whole.shown, columns)
-        self._columns = whole.of(self._projection.wanted)
-        if not self._projection.schema.names:
-            raise InvalidInputError("invalid columns: a take requires at least one column, found none")
+        self._stored = stored
+        self._columns = columns
+        self._projection = projection
 
     def table(self, places: RowPlaces) -> pa.Table:
+        """Return the rows in the given order; rows may repeat."""
         touched, members = np.unique(places.owners, return_inverse=True)
         readers = self._readers(touched.tolist())
         # Rows are numbered across the fragments that contain any of them, as groups of fragments number them.
@@ -139,3 +145,13 @@ class _Taking:
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
         fragments = [self._source.fragments[owner] for owner in owners]
         return [self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in fragments]
+
+
+def _placed_rows(source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> PlacedRows:
+    """Plan a take."""
+    declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
+    whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)
+    projection = Projection.plan_nested(whole.shown, columns)
+    if not projection.schema.names:
+        raise InvalidInputError("invalid columns: a take requires at least one column, found none")
+    return PlacedRows(source, whole.stored, whole.of(projection.wanted), projection)

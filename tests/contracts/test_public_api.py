@@ -27,6 +27,7 @@ NAMES = {
     "CleanupExplanation",
     "CleanupReferencedBranch",
     "CleanupStats",
+    "ColumnOrdering",
     "CommitConflictError",
     "CommitOutcomeUnknownError",
     "CommitOvertakenError",
