@@ -86,14 +86,15 @@ def figures(directory: Path, arguments: argparse.Namespace) -> Iterator[Sequence
         for library in LIBRARIES.values():
             for _ in range(WARMING_READS):
                 library.dataset(str(path)).to_table()
-        ratios = []
+        ratios: list[tuple[float, float]] = []
         for operation in arguments.operations:
             sides = {side: reading(side, operation, str(path), arguments.rows) for side in SIDES}
             *medians, clock, processor = compared(sides, arguments.runs)
-            ratios.append(clock)
+            ratios.append((clock, processor))
             milliseconds = (f"{seconds * 1000:.1f}" for seconds in medians)
             yield (f"{num_fragments:,}", operation, *milliseconds, f"{clock:.2f}", f"{processor:.2f}")
-        yield (f"{num_fragments:,}", "geometric mean", "", "", f"{statistics.geometric_mean(ratios):.2f}", "")
+        means = (f"{statistics.geometric_mean(each):.2f}" for each in zip(*ratios, strict=True))
+        yield (f"{num_fragments:,}", "geometric mean", "", "", *means)
 
 
 def reading(side: str, operation: str, path: str, num_rows: int) -> Callable[[], object]:
