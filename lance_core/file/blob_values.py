@@ -111,6 +111,10 @@ class BlobBytesSource:
         """Approximate memory in bytes of the source itself."""
         return _SOURCE_BYTES + self._described.memory
 
+    def as_dictionary(self) -> FieldSource:
+        """Return this source: only structural files are read as dictionaries."""
+        return self
+
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Return segments of at most ``batch_rows`` rows, because the values of a segment are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows

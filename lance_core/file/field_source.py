@@ -56,6 +56,12 @@ class FieldSource(Protocol):
     def memory(self) -> int:
         """Approximate memory in bytes of the source itself, without the metadata of the file."""
 
+    def as_dictionary(self) -> FieldSource:
+        """Return a source that reads the field as an Arrow dictionary if all of its pages have one; this one otherwise.
+
+        Only strings and binaries are read in this way. A page with the same value in all rows counts as a dictionary.
+        """
+
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Divide the rows ``[start, stop)`` into segments, in row order and without gaps. Nothing is read.
 

@@ -25,6 +25,8 @@ class ReadConfig:
         ahead_bytes: maximum total encoded size, in bytes, of the segments that are read ahead of the consumer.
         ahead_segments: maximum number of segments that are read ahead of the consumer. Needed in addition to
             ``ahead_bytes``, because the decoded size is known only after decoding and may be a thousand times larger.
+        keeps_dictionaries: whether a column of strings or binaries whose pages all have dictionaries, or the same value
+            in all rows, is returned as an Arrow dictionary. Its type may then differ from file to file.
         inline_bytes: maximum encoded size, in bytes, of a scan that uses one request and no threads: up to this size,
             threads cost more than they save.
         decoded_bytes: maximum decoded size of all columns of a stream together, in bytes. While the next ranges are
@@ -38,6 +40,7 @@ class ReadConfig:
 
     batch_rows: int = 8192
     use_stats: bool = True
+    keeps_dictionaries: bool = False
     ahead_bytes: int = 32 * 1024 * 1024
     ahead_segments: int = 8
     inline_bytes: int = 1024 * 1024

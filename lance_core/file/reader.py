@@ -219,7 +219,10 @@ class FileReader:
         """
         start, stop = self._checked_range(row_range)
         with _typed_memory_errors(self.path):
-            plans = stream_plans(self._sources(fields, column_indices), start, stop, config)
+            sources = self._sources(fields, column_indices)
+            if config.keeps_dictionaries:
+                sources = [source.as_dictionary() for source in sources]
+            plans = stream_plans(sources, start, stop, config)
         return self._batches(plans, stop - start, config, in_runs=in_runs)
 
     def read_table(

@@ -118,6 +118,8 @@ class FragmentOverlays:
         hits[hits] = covered.positions[places[hits]] == positions[hits]
         if not hits.any():
             return array
+        if pa.types.is_dictionary(array.type) and not field.is_dictionary:
+            array = array.dictionary_decode()
         return self._replaced(field, array, np.flatnonzero(hits), covered, places[hits])
 
     def _replaced(

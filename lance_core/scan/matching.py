@@ -11,6 +11,7 @@ statistics.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from lance_core.predicate.column_bounds import may_match
 from lance_core.scan.fetch_plan import plan_fetches
+from lance_core.scan.output_schema import decoded
 from lance_core.scan.row_reader import slices
 
 if TYPE_CHECKING:
@@ -95,8 +97,8 @@ def find_rows(
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
         return
-    for rows, _ in matching_batches(reader, predicate, config, cut):
-        yield rows
+    for start, found, _ in _matches(reader, predicate, config, cut):
+        yield start + found
 
 
 def matching_batches(
@@ -115,14 +117,22 @@ def matching_batches(
     Raises:
         InvalidInputError: the predicate cannot be evaluated for a row.
     """
+    for start, found, batch in _matches(reader, predicate, config, cut):
+        some = batch if found.size == batch.num_rows else batch.take(found)
+        yield start + found, decoded(some, predicate.wanted)
+
+
+def _matches(
+    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None
+) -> Iterator[tuple[int, npt.NDArray[np.intp], pa.RecordBatch]]:
+    """Yield batches of live rows, the index of the first, and the rows of the batch that satisfy the predicate."""
     ranges = _candidate_ranges(reader, predicate, config)
+    config = replace(config, keeps_dictionaries=True)
     for start, stop in chain.from_iterable(starmap((cut or RowCut(None, None)).steps, ranges)):
         for batch in reader.runs(predicate.wanted, start, stop, config, _run_rows(config)):
             found = np.flatnonzero(predicate.matches(batch))
-            if found.size == batch.num_rows:
-                yield start + found, batch
-            elif found.size:
-                yield start + found, batch.take(found)
+            if found.size:
+                yield start, found, batch
             start += batch.num_rows
 
 

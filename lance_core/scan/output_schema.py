@@ -9,13 +9,14 @@ import pyarrow as pa
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
 from lance_core.schema.json_columns import shown_json_schema
+from lance_core.schema.logical_types import arrow_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.schema.field import Schema
 
-__all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
+__all__ = ["OutputSchema", "batch_without_columns", "decoded", "shown_schema"]
 
 
 class OutputSchema:
@@ -36,17 +37,25 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """Combine columns into a batch; each column has either its stored type or its extension type."""
+        """Combine columns into a batch; each has its stored type, its extension type, or is a dictionary of values."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:
             return pa.RecordBatch.from_arrays(list(arrays), schema=self._stored)
         fields = [
-            stored if array.type == stored.type else restored
+            restored if array.type == restored.type else stored.with_type(array.type)
             for array, stored, restored in zip(arrays, self._stored, self.schema, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
         return batch if self.schema is self._stored else restore_batch(batch, self.schema)
+
+
+def decoded(batch: pa.RecordBatch, wanted: Schema) -> pa.RecordBatch:
+    """Return the batch of a projection with the values of columns that were read as dictionaries of values."""
+    for index, (top, column) in enumerate(zip(wanted.fields, batch.columns, strict=True)):
+        if pa.types.is_dictionary(column.type) and not top.is_dictionary:
+            batch = batch.set_column(index, arrow_field(top), column.dictionary_decode())
+    return batch
 
 
 def shown_schema(schema: Schema) -> pa.Schema:

@@ -155,6 +155,17 @@ def test_scans_takes_and_filters_return_overlaid_values(tmp_path: Path, lay: Lay
     assert ours.get_fragment(0).to_table().to_pylist() == lance.dataset(path).get_fragment(0).to_table().to_pylist()
 
 
+def test_filters_find_overlaid_values_of_a_column_that_is_stored_with_a_dictionary(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = pa.table(
+        {"a": pa.array(range(5000), pa.int64()), "s": [f"a repeated value {row % 5}" for row in range(5000)]}
+    )
+    lance.write_dataset(rows, path, data_storage_version="2.1")
+    lay_with_theirs(path, 0, pa.table({"s": ["new", None, "a repeated value 1"]}), [1], [7, 8, 4000])
+    assert same(path, filter="s = 'new' or s is null")["a"].to_pylist() == [7, 8]
+    assert same(path, filter="s = 'a repeated value 1'", columns=["s"]).num_rows == 1001
+
+
 def test_data_overlays_of_lance_core_and_pylance_have_equal_row_versions(tmp_path: Path) -> None:
     columns = ["a", "_row_last_updated_at_version", "_row_created_at_version"]
     found = []

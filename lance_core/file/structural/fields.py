@@ -11,6 +11,7 @@ pages are read is our own design; see ``docs/decisions/0009-reading-data-files.m
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
@@ -33,6 +34,7 @@ from lance_core.file.file_metadata import FileMetadata
 from lance_core.file.structural.page_plan import PageSegment, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.row_split import split_rows
 from lance_core.io.byte_range import ByteRange
+from lance_core.schema.extension_types import has_extension
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +68,9 @@ _MAX_SPREAD: Final = 2
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
+
+_DICTIONARY_VALUES: Final = frozenset({"string", "large_string", "binary", "large_binary"})
+"""Logical types of fields that are read as dictionaries."""
 
 _SOURCE_BYTES: Final = 180
 _LEAF_BYTES: Final = 180
@@ -143,6 +148,7 @@ class StructuralSource:
         self._states = states
         self._is_mapped = is_mapped
         self._keys: dict[int, list[bytes | None]] = {}
+        self._dictionary: StructuralSource | None = None
 
     @property
     def field(self) -> Field:
@@ -153,6 +159,17 @@ class StructuralSource:
     def memory(self) -> int:
         """Approximate memory in bytes of the source itself."""
         return _SOURCE_BYTES + sum([_LEAF_BYTES + _PAGE_BYTES * len(column.pages) for column in self._columns])
+
+    def as_dictionary(self) -> FieldSource:
+        """Return a source that reads the field as an Arrow dictionary if all pages have one; this one otherwise."""
+        field = self._field
+        if field.logical_type not in _DICTIONARY_VALUES or has_extension(field):
+            return self
+        if self._dictionary is None and all(map(_have_dictionaries, self._columns)):
+            field = replace(field, logical_type=f"dict:{field.logical_type}:int32:false")
+            columns = [replace(column, field=field) for column in self._columns]
+            self._dictionary = StructuralSource(field, columns, self._states, is_mapped=self._is_mapped)
+        return self._dictionary or self
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
         """Divide rows at the page boundaries of every leaf; split large segments and join small ones."""
@@ -235,6 +252,15 @@ class StructuralSource:
         if len(pages) == 1:
             return _read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
         return _read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)
+
+
+def _have_dictionaries(column: LeafColumn) -> bool:
+    """Return whether every page has a dictionary, or the same value in all rows."""
+    layouts = {id(page.layout): page.layout for page in column.pages}
+    return all(
+        layout.HasField("constant") or (layout.HasField("mini_block") and layout.mini_block.HasField("dictionary"))
+        for layout in layouts.values()
+    )
 
 
 def _read_page(

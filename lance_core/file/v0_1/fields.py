@@ -89,6 +89,10 @@ class LegacyFieldSource:
         num_fields = sum(not node.is_struct for node in self._field.walk())
         return _SOURCE_BYTES + 8 * len(self._first_rows) * (2 * num_fields + 1)
 
+    def as_dictionary(self) -> FieldSource:
+        """Return this source: only structural files are read as dictionaries."""
+        return self
+
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Divide rows into segments.
 

@@ -132,6 +132,10 @@ class _Source:
         columns = (*self._node.columns, *self._node.below)
         return _SOURCE_BYTES + sum([_COLUMN_BYTES + _PAGE_BYTES * len(column.pages) for column in columns])
 
+    def as_dictionary(self) -> FieldSource:
+        """Return this source: only structural files are read as dictionaries."""
+        return self
+
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> list[RowSegment]:
         """Cut rows into segments."""
         return self._segments(start, stop) if start < stop else []
