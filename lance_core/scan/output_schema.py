@@ -42,12 +42,16 @@ class OutputSchema:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:
             return pa.RecordBatch.from_arrays(list(arrays), schema=self._stored)
-        fields = [
-            restored if array.type == restored.type else stored.with_type(array.type)
-            for array, stored, restored in zip(arrays, self._stored, self.schema, strict=True)
-        ]
+        fields = list(map(_field_of, arrays, self._stored, self.schema))
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
         return batch if self.schema is self._stored else restore_batch(batch, self.schema)
+
+
+def _field_of(array: pa.Array, stored: pa.Field, restored: pa.Field) -> pa.Field:
+    """Return the field of a column in a batch, whose arrays are cast if they have neither of its types."""
+    if pa.types.is_dictionary(array.type):
+        return stored.with_type(array.type)
+    return stored if array.type == stored.type else restored
 
 
 def decoded(batch: pa.RecordBatch, wanted: Schema) -> pa.RecordBatch:
