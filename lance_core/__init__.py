@@ -9,9 +9,9 @@
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
 ``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``arrow``, ``blob``, ``commit``,
-``dataset``, ``file``, ``fragment``, ``progress``, ``sampler``, ``schema``, ``types``, ``util``, and ``vector``, which
-correspond to the pylance modules with the same names. Everything else is internal. Each name is imported on first use,
-so a program that needs only the errors does not load the readers.
+``dataset``, ``file``, ``fragment``, ``progress``, ``sampler``, ``schema``, ``types``, ``udf``, ``util``, and
+``vector``, which correspond to the pylance modules with the same names. Everything else is internal. Each name is
+imported on first use, so a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lance_core import sampler as sampler
     from lance_core import schema as schema
     from lance_core import types as types
+    from lance_core import udf as udf
     from lance_core import util as util
     from lance_core import vector as vector
     from lance_core.api.dataset import LanceDataset
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         CleanupReferencedBranch,
         CleanupStats,
     )
+    from lance_core.columns.batch_udf import batch_udf
     from lance_core.errors import (
         AccessDeniedError,
         AlreadyExistsError,
@@ -175,6 +177,7 @@ __all__ = [
     "UnsupportedVersionError",
     "VersionNotFoundError",
     "__version__",
+    "batch_udf",
     "blob_array",
     "blob_field",
     "dataset",
@@ -209,6 +212,7 @@ _MODULES: Final = (
     "sampler",
     "schema",
     "types",
+    "udf",
     "util",
     "vector",
 )
@@ -252,6 +256,7 @@ _HOMES: Final = {
     "Schema": "lance_core.schema.field",
     "Session": "lance_core.file.session",
     "Transaction": "lance_core.transactions.public_transaction",
+    "batch_udf": "lance_core.columns.batch_udf",
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",

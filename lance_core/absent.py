@@ -30,7 +30,6 @@ _NAMESPACES: Final = "namespaces are not supported; pass the location of the tab
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
 _ROW_IDS: Final = "fragments contain row ids in their JSON form only"
 _TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
-_UDF: Final = "columns are not computed by functions yet; compute the column with pyarrow, and write the table"
 _UPDATES: Final = "not supported yet; `LanceDataset.replace_rows` replaces the rows that match a predicate"
 _WIRING: Final = "part of the reference's internals"
 
@@ -51,12 +50,9 @@ ABSENT: Final = {
     "lance.query": _FULL_TEXT,
     "lance.torch": _TORCH,
     "lance.tracing": _METRICS,
-    "lance.udf": _UDF,
     "lance.util": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
     "lance.vector": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
     # Classes, functions, and constants.
-    "BatchUDF": _UDF,
-    "BatchUDFCheckpoint": _UDF,
     "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
     "BlobIterator": "a `BlobFile` is iterated over directly",
     "CompactedSsTable": _MEM_WAL,
@@ -97,11 +93,10 @@ ABSENT: Final = {
     "VectorIndexReader": _READS_INDICES,
     "VectorSearchQuery": "vectors are not searched yet; compute distances with numpy",
     "VersionRef": "`LanceDataset.version_refs` returns dictionaries",
-    "batch_udf": _UDF,
     "bytes_read_counter": _METRICS,
     "evaluate_sharding_spec": _MEM_WAL,
     "iops_counter": _METRICS,
-    "normalize_transform": _UDF,
+    "normalize_transform": _WIRING,
     "set_logger": "configure the logger `lance_core` of Python's `logging`",
     "simd_info": "kernels are compiled by numba for the machine on which they run",
     "tokenize": _FULL_TEXT,

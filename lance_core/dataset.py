@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lance_core.cleanup.automatic import AutoCleanupConfig
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.columns.alter import AlterColumn
+    from lance_core.columns.batch_udf import BatchUDF, BatchUDFCheckpoint, batch_udf
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
     from lance_core.file.session import Session
@@ -46,6 +47,8 @@ __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
     "AlterColumn",
     "AutoCleanupConfig",
+    "BatchUDF",
+    "BatchUDFCheckpoint",
     "BlobFile",
     "Branch",
     "Branches",
@@ -77,6 +80,7 @@ __all__ = [
     "Tags",
     "Transaction",
     "Version",
+    "batch_udf",
     "serialize_row_addrs",
     "td_to_micros",
     "write_dataset",
@@ -86,6 +90,9 @@ _HOMES: Final = {
     "DEFAULT_BLOB_BUFFER_SIZE": "lance_core.blobs.files",
     "LANCE_COMMIT_MESSAGE_KEY": "lance_core.transactions.transaction",
     "AlterColumn": "lance_core.columns.alter",
+    "BatchUDF": "lance_core.columns.batch_udf",
+    "BatchUDFCheckpoint": "lance_core.columns.batch_udf",
+    "batch_udf": "lance_core.columns.batch_udf",
     "AutoCleanupConfig": "lance_core.cleanup.automatic",
     "BlobFile": "lance_core.blobs.files",
     "Branch": "lance_core.refs.branches",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lance_core.absent import missing_name
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.write_dataset import write_fragments
+from lance_core.columns.batch_udf import BatchUDF
 from lance_core.file.session import Session
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE
 from lance_core.public.data_file_metadata import DataFile
@@ -15,6 +16,7 @@ from lance_core.write.progress import FragmentWriteProgress, NoopFragmentWritePr
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
+    "BatchUDF",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",

@@ -20,8 +20,10 @@ from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
-from lance_core.columns.add import add_null_columns, null_columns
+from lance_core.columns.add import add_computed_columns, add_null_columns, null_columns
 from lance_core.columns.alter import alter_columns
+from lance_core.columns.batch_udf import BatchUDF
+from lance_core.columns.column_values import column_values
 from lance_core.columns.drop import drop_columns
 from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
@@ -993,31 +995,42 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
     ) -> None:
-        """Add columns of nulls. Creates a new version and moves this handle to it; no data file is read or written.
+        """Add columns. Creates a new version and moves this handle to it.
 
-        If other writers have changed the table since the version of this handle, the columns are added to the latest
-        version.
+        Columns with values are stored in an additional file of each fragment; columns of nulls need no file. If other
+        writers have changed the table since the version of this handle, the columns are added to the latest version.
 
         Args:
-            transforms: the new columns: a ``pa.Field``, a list of ``pa.Field``, or a ``pa.Schema``, whose metadata is
-                added to that of the table. All columns must be nullable. A struct with the name of a struct of the
-                table adds its members to that struct. Values are not supported yet: neither SQL expressions, nor
-                functions, nor readers.
-            read_columns: has no effect; columns of nulls are not computed from other columns.
-            reader_schema: has no effect; columns of nulls are not read from a reader.
-            batch_size: has no effect; no batch is read.
+            transforms: the new columns. A dict maps names to SQL expressions. A function, or one that is decorated with
+                ``lance_core.batch_udf``, is given batches of rows and returns batches or pandas frames of the new
+                columns. A ``pa.RecordBatchReader``, or other input of :func:`write_dataset`, contains the values in
+                the order of the rows. A ``pa.Field``, list of ``pa.Field`` or ``pa.Schema`` describes columns of nulls,
+                which must be nullable; metadata of the schema is added to that of the table. A struct with the name
+                of a struct of the table adds its members to that struct.
+            read_columns: columns that a function is given, including ``_rowid`` and ``_rowaddr``; None for all columns
+                of the table.
+            reader_schema: the schema of an iterable of batches; None for that of the first batch.
+            batch_size: maximum number of rows in the batches from which values are computed; None for 8192.
 
         Raises:
-            InvalidInputError: a column is not nullable, or has an invalid name.
-            SchemaMismatchError: the table already has one of the columns.
-            NotSupportedError: ``transforms`` describes values, the table cannot store a type, or the table has format
-                0.1.
-            TooMuchWriteContentionError: every attempt had a conflict.
+            InvalidTypeError: ``transforms`` is none of these, or a function fails for the first row.
+            InvalidInputError: a column has an invalid name, or is not nullable and has no values; an expression is
+                invalid, a function fails, or the number of values is not that of the rows.
+            SchemaMismatchError: the table already has one of the columns, or a function returns other columns.
+            NotSupportedError: the table cannot store a type, or has format 0.1.
+            TooMuchWriteContentionError: every attempt had a conflict; values of a stream are not read again, so that
+                there is one attempt.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
         """
-        del read_columns, reader_schema, batch_size
-        self.show(add_null_columns(self._view, null_columns(transforms)))
+        columns = null_columns(transforms)
+        if columns is not None:
+            self.show(add_null_columns(self._view, columns))
+            return
+        values = column_values(transforms, read_columns, reader_schema, batch_size)
+        self.show(add_computed_columns(self._view, values))
+        if isinstance(transforms, BatchUDF) and transforms.cache is not None:
+            transforms.cache.cleanup()
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename columns, or change their type or nullability. Creates a new version and moves this handle to it.

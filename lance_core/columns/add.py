@@ -1,8 +1,9 @@
-"""Adds columns of nulls to a table, by a commit of metadata only.
+"""Adds columns to a table: columns of nulls by a commit of metadata only, others by additional data files.
 
 ::
 
-    fragments    unchanged: a file without a nullable column stands for nulls
+    fragments    nulls: unchanged, because a file without a nullable column stands for nulls
+                 values: an additional file for each fragment
     schema       the new fields after the others, with ids that no field or file has used
     operation    Merge, which lists all fragments
 
@@ -20,12 +21,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_core.columns.column_files import commit_columns
 from lance_core.commit.commit import commit_change
 from lance_core.commit.replanning import Replanning, RetryPolicy
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.file.prepared_input import PreparedInput
 from lance_core.schema.blob_fields import declared_schema
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Schema
+from lance_core.schema.projection import project_by_ids
 from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import next_field_id
@@ -33,31 +37,26 @@ from lance_core.transactions.operations.merge import Merge
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from lance_core.columns.column_files import ColumnFiles
+    from lance_core.columns.column_values import ColumnValues
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field
+    from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["add_null_columns", "null_columns"]
+__all__ = ["add_computed_columns", "add_null_columns", "null_columns"]
 
 
-def null_columns(transforms: object) -> pa.Schema:
-    """Return the columns of nulls that the first argument of ``add_columns`` describes.
-
-    Raises:
-        NotSupportedError: the argument describes values.
-    """
+def null_columns(transforms: object) -> pa.Schema | None:
+    """Return the columns of nulls that the first argument of ``add_columns`` describes; None if it describes values."""
     if isinstance(transforms, pa.Schema):
         return transforms
     fields = [transforms] if isinstance(transforms, pa.Field) else transforms
     if isinstance(fields, list) and fields and all(isinstance(field, pa.Field) for field in fields):
         return pa.schema(fields)
-    raise NotSupportedError(
-        f"add_columns supports columns of nulls only, given as pa.Field, list of pa.Field, or pa.Schema; values from "
-        f"expressions, functions, and readers are not supported yet, found {type(transforms).__name__}",
-        argument="transforms",
-    )
+    return None
 
 
 def add_null_columns(view: TableView, columns: pa.Schema, properties: Mapping[str, str] | None = None) -> TableView:
@@ -83,13 +82,71 @@ def add_null_columns(view: TableView, columns: pa.Schema, properties: Mapping[st
     attempts = Replanning(view, "addition of columns", RetryPolicy())
     while True:
         with attempts as latest:
-            return commit_change(latest, _plan(latest.counted_manifest, added), properties=properties)
+            return commit_change(latest, _null_plan(latest.counted_manifest, added), properties=properties)
 
 
-def _plan(manifest: Manifest, added: Schema) -> Merge:
-    require_writable(manifest.message)
+def add_computed_columns(
+    view: TableView, values: ColumnValues, properties: Mapping[str, str] | None = None
+) -> TableView:
+    """Add columns with values, and return a view of the new version.
+
+    Args:
+        view: the version on which the first attempt is based.
+        values: the new columns and their values.
+        properties: properties of the transaction.
+
+    Raises:
+        InvalidInputError: an expression is invalid, a function fails, or the number of values is not that of the rows.
+        InvalidSchemaError: a name is repeated, reserved, or not valid.
+        SchemaMismatchError: the table already has one of the columns, or a function returns other columns.
+        UnsupportedVersionError: files of the table's version cannot store one of the columns.
+        NotSupportedError: the table has format 0.1, or an earlier format than 2.2 and one of the columns adds members
+            to a struct.
+        TooMuchWriteContentionError: every attempt conflicted with another writer, or the values are those of a stream,
+            which cannot be read again, and one attempt did.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+
+    def planned(latest: TableView, files: ColumnFiles) -> Merge:
+        manifest = latest.counted_manifest
+        prepared = PreparedInput(values.schema(latest), upgrades_blobs=manifest.file_version >= LanceFileVersion.V2_2)
+        schema = _extended(manifest, declared_schema(schema_from_arrow(prepared.schema)))
+        new_ids = set(schema.field_ids()) - set(manifest.schema.field_ids())
+        if not new_ids:
+            return _merge(manifest, schema, manifest.fragments)
+
+        def live_batches(version: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+            return map(prepared.batch, values.batches(version, fragment))
+
+        fragments = files.fragments(latest, project_by_ids(schema, new_ids), schema, live_batches)
+        values.finish()
+        return _merge(manifest, schema, fragments)
+
+    policy = RetryPolicy() if values.can_repeat else RetryPolicy(retries=0)
+    return commit_columns(view, "addition of columns", planned, policy, properties)
+
+
+def _null_plan(manifest: Manifest, added: Schema) -> Merge:
     if manifest.file_version.is_legacy:
         raise NotSupportedError("a column of nulls cannot be added to a table in format 0.1")
+    schema = _extended(manifest, added)
+    _check_nullable(schema.fields, set(manifest.schema.field_ids()))
+    return _merge(manifest, schema, manifest.fragments)
+
+
+def _merge(manifest: Manifest, schema: Schema, fragments: Sequence[Fragment]) -> Merge:
+    known = set(manifest.schema.field_ids())
+    return Merge(
+        fragments=tuple(fragments),
+        schema=schema,
+        preserves_nullability=all(field.nullable for field in schema.walk() if field.id not in known),
+    )
+
+
+def _extended(manifest: Manifest, added: Schema) -> Schema:
+    """Return the schema of the table with the new columns."""
+    require_writable(manifest.message)
     check_storable(added, manifest.file_version)
     before = manifest.schema
     if manifest.file_version < LanceFileVersion.V2_2 and not set(added.names).isdisjoint(
@@ -100,13 +157,7 @@ def _plan(manifest: Manifest, added: Schema) -> Merge:
             "later is required"
         )
     fields = _with_added(before.fields, added.fields, count(next_field_id(manifest.message)))
-    known = set(before.field_ids())
-    schema = Schema(fields=fields, metadata={**before.metadata, **added.metadata})
-    return Merge(
-        fragments=tuple(manifest.fragments),
-        schema=schema,
-        preserves_nullability=all(field.nullable for field in schema.walk() if field.id not in known),
-    )
+    return Schema(fields=fields, metadata={**before.metadata, **added.metadata})
 
 
 def _with_added(
@@ -115,7 +166,7 @@ def _with_added(
     """Return the fields, extended by new members of structs, and followed by the new fields; ids are depth first."""
     new = {field.name: field for field in added}
     kept = [_with_members(field, new.pop(field.name, None), new_ids, (*path, field.name)) for field in before]
-    return (*kept, *(_numbered(field, new_ids, (*path, field.name)) for field in new.values()))
+    return (*kept, *(_with_ids(field, new_ids) for field in new.values()))
 
 
 def _with_members(field: Field, added: Field | None, new_ids: Iterator[int], path: tuple[str, ...]) -> Field:
@@ -126,13 +177,17 @@ def _with_members(field: Field, added: Field | None, new_ids: Iterator[int], pat
     return field.with_children(_with_added(field.children, added.children, new_ids, path))
 
 
-def _numbered(field: Field, new_ids: Iterator[int], path: tuple[str, ...]) -> Field:
-    if not field.nullable:
-        raise InvalidInputError(
-            f"column {'.'.join(path)!r} must be nullable, because existing rows have no value for it",
-            column=".".join(path),
-        )
-    return _with_ids(field, new_ids)
+def _check_nullable(fields: Sequence[Field], known: Collection[int], path: tuple[str, ...] = ()) -> None:
+    """Check that every new field, which has no values, is nullable; members of new fields need not be."""
+    for field in fields:
+        here = (*path, field.name)
+        if field.id in known:
+            _check_nullable(field.children, known, here)
+        elif not field.nullable:
+            raise InvalidInputError(
+                f"column {'.'.join(here)!r} must be nullable, because existing rows have no value for it",
+                column=".".join(here),
+            )
 
 
 def _with_ids(field: Field, new_ids: Iterator[int]) -> Field:

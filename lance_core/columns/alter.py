@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
-from lance_core.columns.cast_files import CastFiles
-from lance_core.columns.casts import can_cast
-from lance_core.commit.commit import commit
-from lance_core.commit.replanning import Replanning, RetryPolicy
+from lance_core.columns.casts import can_cast, cast_batch
+from lance_core.columns.column_files import commit_columns
+from lance_core.commit.replanning import RetryPolicy
 from lance_core.errors import (
     InvalidInputError,
     InvalidSchemaError,
@@ -31,8 +30,10 @@ from lance_core.errors import (
     NotSupportedError,
     SchemaMismatchError,
 )
+from lance_core.file.read_config import ReadConfig
+from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.scanner import LanceScanner
-from lance_core.schema.convert import check_names, schema_from_arrow
+from lance_core.schema.convert import check_names, schema_from_arrow, schema_to_arrow
 from lance_core.schema.extension_types import has_extension
 from lance_core.schema.logical_types import arrow_type
 from lance_core.schema.projection import project_by_ids
@@ -41,14 +42,14 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import next_field_id
 from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.project import Project
-from lance_core.transactions.options import CommitOptions, CommitProgress
-from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lance_core.columns.column_files import ColumnFiles
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
     from lance_core.transactions.operations.operation import Operation
     from lance_core.versions import LanceFileVersion
 
@@ -120,25 +121,14 @@ def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableV
         StorageError: a storage operation failed.
     """
     changes = [_parsed(alteration) for alteration in alterations]
-    attempts = Replanning(view, "change of columns", RetryPolicy())
-    files = CastFiles()
-    options: list[CommitOptions] = []
-    try:
-        while True:
-            with attempts as latest:
-                require_writable(latest.manifest.message)
-                plan = _plan(latest, changes)
-                _check_without_nulls(latest, plan.required)
-                operation = _operation(latest, plan, files)
-                options.append(_options(latest))
-                transaction = Transaction(read_version=latest.version, operation=operation)
-                made = latest.showing(commit(latest.log, transaction, options[-1], known=latest.manifest))
-                files.remove(kept=operation.fragments if isinstance(operation, Merge) else ())
-                return made
-    except BaseException:
-        if not any(each.progress.made or each.progress.may_be_committed for each in options):
-            files.remove()
-        raise
+
+    def planned(latest: TableView, files: ColumnFiles) -> Operation:
+        require_writable(latest.manifest.message)
+        plan = _plan(latest, changes)
+        _check_without_nulls(latest, plan.required)
+        return _operation(latest, plan, files)
+
+    return commit_columns(view, "change of columns", planned, RetryPolicy())
 
 
 def _parsed(alteration: object) -> tuple[str, _Change]:
@@ -276,20 +266,18 @@ def _check_without_nulls(view: TableView, required: Sequence[str]) -> None:
             raise SchemaMismatchError(f"column {path} contains nulls, so it cannot become required", column=path)
 
 
-def _operation(view: TableView, plan: _Plan, files: CastFiles) -> Operation:
+def _operation(view: TableView, plan: _Plan, files: ColumnFiles) -> Operation:
     if not plan.after.fields:
         return Project(schema=plan.schema, preserves_nullability=not plan.required)
+    target = schema_to_arrow(plan.after)
+
+    def cast_batches(latest: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        reader = FragmentReader(fragment, latest.locator, session=latest.session)
+        for batch in reader.batches(plan.before, 0, reader.num_live_rows, ReadConfig()):
+            yield cast_batch(batch, target)
+
     return Merge(
-        fragments=files.fragments(view, plan.before, plan.after, plan.schema),
+        fragments=files.fragments(view, plan.after, plan.schema, cast_batches),
         schema=plan.schema,
         preserves_nullability=True,
-    )
-
-
-def _options(view: TableView) -> CommitOptions:
-    return CommitOptions(
-        storage_options=view.storage_options,
-        checks_files=False,
-        is_first_try=True,
-        progress=CommitProgress(line=view.line),
     )

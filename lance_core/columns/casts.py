@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -30,9 +29,7 @@ from lance_core.errors import NotSupportedError, SchemaMismatchError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy.typing as npt
-
-__all__ = ["can_cast", "cast_rows"]
+__all__ = ["can_cast", "cast_batch"]
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -79,25 +76,15 @@ def can_cast(before: pa.DataType, after: pa.DataType) -> bool:
     return any(is_source(before) and is_target(after) for is_source, is_target in _CASTS)
 
 
-def cast_rows(batch: pa.RecordBatch, schema: pa.Schema, live: npt.NDArray[np.bool_] | None) -> pa.RecordBatch:
-    """Cast the columns of a batch.
-
-    Args:
-        batch: rows of a fragment.
-        schema: the columns with their new types.
-        live: shape (num_rows,): the rows that are not deleted; None if no row is. A deleted row, whose value need not
-            fit, gets the value of another row.
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast the columns of a batch to the types of a schema.
 
     Raises:
         SchemaMismatchError: a value does not fit into its new type.
         NotSupportedError: Arrow cannot cast a column.
     """
-    if live is not None:
-        batch = batch.take(pa.array(_nearest_live(live)))
-    columns = [
-        _cast(column, after, before) for column, after, before in zip(batch.columns, schema, batch.schema, strict=True)
-    ]
-    return pa.record_batch(columns, schema=schema)
+    fields = zip(batch.columns, schema, batch.schema, strict=True)
+    return pa.record_batch([_cast(column, after, before) for column, after, before in fields], schema=schema)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -126,10 +113,3 @@ def _cast(column: pa.Array, after: pa.Field, before: pa.Field) -> pa.Array:
             f"a value of column {after.name!r} does not fit when {before.type} is cast to {after.type}: {error}",
             column=after.name,
         ) from error
-
-
-def _nearest_live(live: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return, for each row, its own position or that of a live row before or, at the start, after it."""
-    positions = np.where(live, np.arange(len(live)), -1)
-    first_live = int(np.argmax(live))
-    return np.maximum(np.maximum.accumulate(positions), first_live if live.any() else 0)

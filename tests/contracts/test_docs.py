@@ -26,6 +26,7 @@ PUBLIC_MODULES = {
     "sampler",
     "schema",
     "types",
+    "udf",
     "util",
     "vector",
 }

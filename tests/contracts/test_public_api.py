@@ -85,6 +85,7 @@ NAMES = {
     "UnsupportedVersionError",
     "VersionNotFoundError",
     "__version__",
+    "batch_udf",
     "blob_array",
     "blob_field",
     "dataset",

@@ -23,6 +23,7 @@ MODULES = [
     "sampler",
     "schema",
     "types",
+    "udf",
     "util",
     "vector",
 ]

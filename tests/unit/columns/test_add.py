@@ -1,22 +1,30 @@
-"""Columns of nulls: fields, ids, files, conflicts; everything in memory."""
+"""Added columns: fields, ids, files, conflicts; everything in memory."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_core
+from lance_core.columns.batch_udf import BatchUDF, BatchUDFCheckpoint
 from lance_core.errors import (
     InvalidInputError,
     InvalidSchemaError,
+    InvalidTypeError,
     LanceError,
     NotSupportedError,
     SchemaMismatchError,
+    StorageError,
     TooMuchWriteContentionError,
 )
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": [1, 2, 3, 4], "s": [{"x": 1}] * 4})
+NEW = pa.schema([("b", pa.int8())])
 
 
 @pytest.fixture
@@ -78,9 +86,29 @@ def test_a_struct_with_the_name_of_a_struct_adds_its_members(dataset: lance_core
         ),
         ([pa.field("b", pa.int8()), pa.field("b", pa.int8())], InvalidSchemaError, "occurs more than once"),
         (pa.field("b.c", pa.int8()), InvalidSchemaError, "must not contain '.'"),
-        ({"b": "a + 1"}, NotSupportedError, "columns of nulls only.* found dict"),
-        ([], NotSupportedError, "found list"),
-        ([1], NotSupportedError, "found list"),
+        ({"a": "1"}, SchemaMismatchError, "column 'a' already exists"),
+        ({"b": 1}, InvalidTypeError, "must map names to SQL expressions, found 'b': 1"),
+        ({"b": "zz + 1"}, InvalidInputError, "zz"),
+        ({"b.c": "a"}, InvalidSchemaError, "must not contain '.'"),
+        ([], InvalidInputError, "no schema was given"),
+        ([1], InvalidTypeError, "a function, or a stream of batches, found list"),
+        (5, InvalidTypeError, "a function, or a stream of batches, found int"),
+        (pa.table({"b": [1, 2, 3]}), InvalidInputError, "fragment 1 has 2 rows, but 1 values were given"),
+        (pa.table({"b": [1] * 5}), InvalidInputError, "more rows than the table"),
+        (pa.table({"b": pa.array([1] * 4), "a": [1] * 4}), SchemaMismatchError, "column 'a' already exists"),
+        (lambda batch: 1 / 0, InvalidTypeError, "cannot compute columns.*ZeroDivisionError"),
+        (lambda batch: 5, InvalidTypeError, "must return a pa.RecordBatch or a pandas DataFrame, found int"),
+        (lambda batch: pa.record_batch({"b": [1]}), InvalidInputError, "returned 1 rows for a batch of 2 rows"),
+        (
+            BatchUDF(lambda batch: batch, NEW),
+            SchemaMismatchError,
+            "expected columns",
+        ),
+        (
+            BatchUDF(lambda batch: 1 / 0, NEW),
+            InvalidInputError,
+            "ZeroDivisionError",
+        ),
     ],
     ids=lambda each: each.__name__ if isinstance(each, type) else None,
 )
@@ -90,6 +118,81 @@ def test_columns_that_cannot_be_added_are_refused_and_change_nothing(
     with pytest.raises(error, match=text):
         dataset.add_columns(transforms)
     assert dataset.latest_version == 1
+    assert len(dataset.to_table()) == 4
+
+
+def test_a_refused_addition_of_values_leaves_no_data_file(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    files = {info.path for info in store.inner.list("table/data")}
+    with pytest.raises(InvalidInputError, match="fragment 1 has 2 rows"):
+        dataset.add_columns(pa.table({"b": [1, 2, 3]}))
+    assert {info.path for info in store.inner.list("table/data")} == files
+
+
+def test_values_are_computed_for_rows_that_another_writer_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
+    seen: list[int] = []
+
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not seen:
+            lance_core.write_dataset(ROWS.slice(0, 1), uri, mode="append")
+        seen.append(batch.num_rows)
+        return pa.record_batch({"b": pc.multiply(batch["a"], 2)})
+
+    dataset.add_columns(lance_core.batch_udf(pa.schema([("b", pa.int64())]))(doubled))
+    assert dataset.version == 3
+    assert dataset.to_table()["b"].to_pylist() == [2, 4, 6, 8, 2]
+    # The values of the first two fragments are not computed again.
+    assert seen == [2, 2, 1]
+
+
+def test_a_stream_of_values_is_not_read_again_after_a_conflict(dataset: lance_core.LanceDataset, uri: str) -> None:
+    lance_core.write_dataset(ROWS, uri, mode="append")
+    with pytest.raises(TooMuchWriteContentionError, match="number of attempts: 1"):
+        dataset.add_columns(pa.table({"b": [1, 2, 3, 4]}))
+    dataset.checkout_latest()
+    dataset.add_columns(pa.table({"b": range(8)}))
+    assert dataset.to_table()["b"].to_pylist() == list(range(8))
+
+
+def test_a_checkpoint_keeps_results_until_they_are_committed(dataset: lance_core.LanceDataset, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "results.sqlite"
+    schema = pa.schema([("b", pa.int64())])
+    seen: list[int] = []
+
+    def failing(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.extend(batch["a"].to_pylist())
+        if len(seen) == 3:
+            raise RuntimeError("stopped")
+        return pa.record_batch({"b": batch["a"]})
+
+    with pytest.raises(InvalidInputError, match="stopped"):
+        dataset.add_columns(lance_core.batch_udf(schema, checkpoint)(failing), batch_size=1)
+    dataset.add_columns(lance_core.batch_udf(schema, checkpoint)(failing), batch_size=1)
+    assert dataset.to_table()["b"].to_pylist() == [1, 2, 3, 4]
+    assert seen == [1, 2, 3, 3, 4]
+    assert not checkpoint.exists()
+
+
+@pytest.mark.parametrize("content", [b"no database", None])
+def test_a_checkpoint_that_cannot_be_used_is_a_storage_error(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "file"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content * 100)
+    with pytest.raises(StorageError, match=r"checkpoint .* cannot be used"):
+        lance_core.batch_udf(checkpoint_file=path)(lambda batch: batch)
+
+
+def test_a_damaged_result_in_a_checkpoint_is_a_storage_error(tmp_path: Path) -> None:
+    checkpoint = BatchUDFCheckpoint(tmp_path / "results.sqlite")
+    info = BatchUDFCheckpoint.BatchInfo(0, 0)
+    checkpoint.insert_batch(info, pa.record_batch({"b": [1]}))
+    with closing(sqlite3.connect(checkpoint.path)) as connection, connection:
+        connection.execute("UPDATE batches SET result = X'0102'")
+    with pytest.raises(StorageError, match=r"damaged: batch \(0, 0\)"):
+        checkpoint.get_batch(info)
 
 
 @pytest.mark.parametrize(("version", "column"), [("0.1", "b"), ("2.1", "s")])
@@ -121,14 +224,14 @@ def test_add_columns_gives_up_after_too_many_conflicts(
     from lance_core.columns import add
     from lance_core.commit import replanning
 
-    planned = add._plan
+    planned = add._null_plan
 
     def overtaken(*arguments: Any) -> Any:
         operation = planned(*arguments)
         lance_core.write_dataset(ROWS, uri, mode="append")
         return operation
 
-    monkeypatch.setattr(add, "_plan", overtaken)
+    monkeypatch.setattr(add, "_null_plan", overtaken)
     monkeypatch.setattr(replanning.time, "sleep", lambda seconds: None)
     with pytest.raises(TooMuchWriteContentionError, match=r"addition of columns failed.*number of attempts: 11"):
         dataset.add_columns(pa.field("b", pa.int64()))

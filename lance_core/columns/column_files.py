@@ -1,0 +1,205 @@
+"""ColumnFiles: writes the data files of new columns, one file for each fragment, and commits them.
+
+A file contains a value for every physical row of its fragment. A deleted row, whose value is arbitrary, gets that of
+the live row before it. The fragment keeps its other files; columns that are replaced remain in them until the fragment
+is compacted.
+
+If another writer commits first, the change is planned again on the latest version. Files of fragments that have not
+changed are kept for the next attempt. After a failure or an interrupt, the files are removed, unless a version may
+refer to them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.commit.commit import commit
+from lance_core.commit.replanning import Replanning
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.file.write_config import WriteConfig
+from lance_core.proto import pb_table
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.table.fragment import Fragment
+from lance_core.table.fragment_files import drop_dead_files, with_dead_fields
+from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.transactions.transaction import Transaction
+from lance_core.write.fragment_writer import NewDataFile, remove_placed_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from lance_core.commit.replanning import RetryPolicy
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import DataPlace
+    from lance_core.table.data_file import DataFile
+    from lance_core.transactions.operations.operation import Operation
+
+__all__ = ["ColumnFiles", "commit_columns"]
+
+
+class ColumnFiles:
+    """The files that the attempts of one change have written. An attempt uses those of earlier ones that still fit."""
+
+    def __init__(self) -> None:
+        """Initialize without files."""
+        self._written: dict[tuple[str, Schema], tuple[DataPlace, DataFile]] = {}
+
+    def fragments(
+        self,
+        view: TableView,
+        columns: Schema,
+        schema: Schema,
+        live_batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
+    ) -> tuple[Fragment, ...]:
+        """Return every fragment of a version with its new file, which is written if it does not exist yet.
+
+        Args:
+            view: the version.
+            columns: the columns to write, with the table's field ids.
+            schema: the new schema of the table; files without any of its fields are removed from their fragments.
+            live_batches: returns the values of the columns for the rows of a fragment that are not deleted.
+
+        Raises:
+            InvalidInputError: the number of values is not the number of rows.
+            NotSupportedError: the table has format 0.1.
+            StorageError: a storage operation failed.
+        """
+        if view.manifest.file_version.is_legacy:
+            raise NotSupportedError(
+                "values of columns cannot be added or changed in a table in format 0.1; write the rows to a new table"
+            )
+        live_ids = schema.field_ids()
+        place = view.locator.data_place(None)
+        fragments = []
+        for fragment in view.counted_manifest.fragments:
+            key = (fragment.content_key, columns)
+            if key not in self._written:
+                deleted = _deleted_rows(view, fragment)
+                batches = _with_deleted_rows(live_batches(view, fragment), fragment, deleted, schema_to_arrow(columns))
+                self._written[key] = place, _write(batches, columns, view, place)
+            changed = _with_file(fragment, self._written[key][1])
+            drop_dead_files(changed.message, live_ids)
+            fragments.append(changed)
+        return tuple(fragments)
+
+    def remove(self, kept: Iterable[Fragment] = ()) -> None:
+        """Remove the files to which none of the given fragments refers."""
+        names = {path for fragment in kept for path in fragment.data_file_paths}
+        remove_placed_files((place, file.path) for place, file in self._written.values() if file.path not in names)
+
+
+def commit_columns(
+    view: TableView,
+    change: str,
+    plan: Callable[[TableView, ColumnFiles], Operation],
+    policy: RetryPolicy,
+    properties: Mapping[str, str] | None = None,
+) -> TableView:
+    """Plan a change of columns, write its files, and commit it, until it does not conflict with other writers.
+
+    Args:
+        view: the version on which the first attempt is based.
+        change: what is committed, for messages ("change of columns").
+        plan: plans the operation on a version, whose files it writes with the given object.
+        policy: the limits on planning again.
+        properties: properties of the transaction.
+
+    Raises:
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    view.log.require_commits()
+    attempts = Replanning(view, change, policy)
+    files = ColumnFiles()
+    attempted: list[CommitProgress] = []
+    try:
+        while True:
+            with attempts as latest:
+                operation = plan(latest, files)
+                attempted.append(CommitProgress(line=latest.line))
+                options = CommitOptions(
+                    storage_options=latest.storage_options,
+                    checks_files=False,
+                    is_first_try=True,
+                    progress=attempted[-1],
+                )
+                transaction = Transaction(
+                    read_version=latest.version, operation=operation, properties=dict(properties or {})
+                )
+                made = latest.showing(commit(latest.log, transaction, options, known=latest.manifest))
+                files.remove(kept=operation.added_files(latest.manifest))
+                return made
+    except BaseException:
+        if not any(progress.made or progress.may_be_committed for progress in attempted):
+            files.remove()
+        raise
+
+
+def _write(batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView, place: DataPlace) -> DataFile:
+    new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version))
+    try:
+        for batch in batches:
+            new.write(batch)
+        return new.finish().files[0]
+    except BaseException:
+        new.abort()
+        raise
+
+
+def _with_file(fragment: Fragment, file: DataFile) -> Fragment:
+    message = pb_table.DataFragment()
+    message.CopyFrom(fragment.message)
+    del message.files[:]
+    message.files.extend(with_dead_fields(old, file.field_ids) for old in fragment.message.files)
+    message.files.append(file.to_proto())
+    return Fragment(message)
+
+
+def _deleted_rows(view: TableView, fragment: Fragment) -> npt.NDArray[np.uint32]:
+    if not fragment.has_deletion_file:
+        return np.zeros(0, np.uint32)
+    return FragmentReader(fragment, view.locator).deleted_rows()
+
+
+def _with_deleted_rows(
+    batches: Iterable[pa.RecordBatch], fragment: Fragment, deleted: npt.NDArray[np.uint32], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with additional rows at the positions of deleted ones; check the number of rows."""
+    num_expected = fragment.physical_rows - len(deleted)
+    num_live = position = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        num_live += batch.num_rows
+        if num_live > num_expected:
+            break
+        # The first batch begins with the first row, and the last one ends with the last row, even if it is deleted.
+        stop = fragment.physical_rows
+        if num_live < num_expected:
+            stop = int(live_to_physical(deleted, np.array([num_live], np.int64))[0])
+        low, high = np.searchsorted(deleted, [position, stop])
+        if low == high:
+            yield batch
+        else:
+            is_live = np.ones(stop - position, np.int64)
+            is_live[deleted[low:high] - position] = 0
+            yield batch.take(pa.array(np.maximum(np.cumsum(is_live) - 1, 0)))
+        position = stop
+    if num_live != num_expected:
+        raise InvalidInputError(
+            f"fragment {fragment.id} has {num_expected} rows, but {'more' if num_live > num_expected else num_live} "
+            "values were given",
+            expected=num_expected,
+            found=num_live,
+        )
+    if not num_expected:
+        yield pa.record_batch([pa.nulls(fragment.physical_rows, field.type) for field in schema], schema=schema)
