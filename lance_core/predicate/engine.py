@@ -7,6 +7,8 @@ Python's lock, and do not exist in a forked process.
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
 from lance_core.predicate.coercion import evaluated_type
+from lance_core.predicate.json_functions import JSON_FUNCTIONS
 from lance_core.predicate.literals import as_filter, with_typed_literals
 from lance_core.predicate.sql_text import SqlText
 from lance_core.schema.extension_types import storage_type
@@ -32,6 +35,8 @@ _OPTIONS: Final = {
     "datafusion.execution.target_partitions": "1",
     "datafusion.execution.batch_size": str(2**20),
 }
+
+_RAISED: Final = re.compile(r"PyErr \{ type: .*?, value: \w+\((?P<message>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
 class SqlExpressions:
@@ -135,7 +140,11 @@ def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
 @cache
 def session() -> datafusion.SessionContext:
     """Return the context in which all expressions are evaluated; it knows no tables."""
-    return datafusion.SessionContext(datafusion.SessionConfig(_OPTIONS))
+    context = datafusion.SessionContext(datafusion.SessionConfig(_OPTIONS))
+    for each in JSON_FUNCTIONS:
+        taken = [pa.large_binary(), *[pa.string()] * each.num_texts]
+        context.register_udf(datafusion.udf(each, taken, each.gives, "immutable", each.name))
+    return context
 
 
 def failure(error: BaseException) -> BaseException:
@@ -155,5 +164,9 @@ def _refused(texts: Iterable[str], error: BaseException) -> InvalidInputError:
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of an error of DataFusion."""
+    """Return the message of an error of DataFusion, or of an error that a function of ours raised."""
+    # The latter stands inside DataFusion's message, as a Python literal.
+    raised = _RAISED.search(str(error))
+    if raised is not None:
+        return str(literal_eval(raised["message"]))
     return str(error).removeprefix("DataFusion error: ").strip()

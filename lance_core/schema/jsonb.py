@@ -22,11 +22,15 @@ import json
 import math
 import struct
 from collections import Counter
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import CorruptDataError, InvalidInputError
 
-__all__ = ["jsonb_from_text", "text_from_jsonb"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["JsonbValue", "jsonb_from_text", "text_from_jsonb"]
 
 _ARRAY, _OBJECT, _SCALAR = 0x8, 0x4, 0x2
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
@@ -75,6 +79,104 @@ def text_from_jsonb(data: bytes) -> str:
         entry_kind, size = _split(data, _WORD_BYTES)
         return _text(entry_kind, data, 2 * _WORD_BYTES, size, 0)
     return _text(_CONTAINER, data, 0, len(data), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonbValue:
+    """A value inside a document; its members and items are decoded when they are accessed.
+
+    Attributes:
+        kind: kind of its entry.
+        data: bytes of its entry.
+    """
+
+    kind: int
+    data: bytes
+
+    @classmethod
+    def of_document(cls, data: bytes) -> JsonbValue:
+        """Return the outermost value of a document.
+
+        Raises:
+            CorruptDataError: the bytes are not a valid document.
+        """
+        if not data:
+            return cls(_NULL, b"")
+        kind, _ = _split(data, 0)
+        if kind != _SCALAR:
+            return cls(_CONTAINER, data)
+        entry_kind, size = _split(data, _WORD_BYTES)
+        return cls(entry_kind, _part(data, 2 * _WORD_BYTES, size))
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the value is null."""
+        return self.kind == _NULL
+
+    @property
+    def boolean(self) -> bool | None:
+        """The value if it is true or false; None otherwise."""
+        return self.kind == _TRUE if self.kind in (_TRUE, _FALSE) else None
+
+    @property
+    def string(self) -> str | None:
+        """The value if it is a string; None otherwise."""
+        return str(json.loads(_string_text(self.data))) if self.kind == _STRING else None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a number."""
+        return self.kind == _NUMBER
+
+    @property
+    def is_container(self) -> bool:
+        """Whether the value is an array or an object."""
+        return self.kind == _CONTAINER
+
+    @property
+    def text(self) -> str:
+        """The value as JSON text, without whitespace."""
+        return _text(self.kind, self.data, 0, len(self.data), 0)
+
+    def items(self) -> list[JsonbValue] | None:
+        """Return the items of an array; None if the value is not an array."""
+        return list(self._entries(_ARRAY)) if self._container_kind() == _ARRAY else None
+
+    def members(self) -> dict[str, JsonbValue] | None:
+        """Return the members of an object; None if the value is not an object."""
+        if self._container_kind() != _OBJECT:
+            return None
+        entries = list(self._entries(_OBJECT))
+        half = len(entries) // 2
+        return {str(key.string): value for key, value in zip(entries[:half], entries[half:], strict=True)}
+
+    def to_document(self) -> bytes:
+        """Return a document that consists of this value."""
+        if self.kind == _CONTAINER:
+            return self.data
+        return _word(_SCALAR, 0) + _word(self.kind, len(self.data)) + self.data
+
+    def _container_kind(self) -> int | None:
+        return _split(self.data, 0)[0] if self.kind == _CONTAINER else None
+
+    def _entries(self, kind: int) -> Iterator[JsonbValue]:
+        _, count = _split(self.data, 0)
+        num_entries = count * (1 + (kind == _OBJECT))
+        at = _WORD_BYTES * (1 + num_entries)
+        if at > len(self.data):
+            raise CorruptDataError(
+                f"a container has {num_entries} entries, which do not fit into {len(self.data)} bytes"
+            )
+        for index in range(num_entries):
+            entry_kind, size = _split(self.data, _WORD_BYTES * (1 + index))
+            yield JsonbValue(entry_kind, _part(self.data, at, size))
+            at += size
+
+
+def _part(data: bytes, start: int, size: int) -> bytes:
+    if start + size > len(data):
+        raise CorruptDataError(f"an entry ends at byte {start + size}, but the document has {len(data)} bytes")
+    return data[start : start + size]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
