@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.absent import missing_name
 from lance_core.api.fragment import LanceFragment
+from lance_core.api.fragment_session import FragmentSession
 from lance_core.api.write_dataset import write_fragments
 from lance_core.columns.batch_udf import BatchUDF
 from lance_core.file.session import Session
@@ -20,6 +21,7 @@ __all__ = [
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentSession",
     "FragmentWriteProgress",
     "LanceFragment",
     "NoopFragmentWriteProgress",

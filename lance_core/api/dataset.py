@@ -29,6 +29,7 @@ from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.delete import delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
+from lance_core.file.lance_session import LanceFileSession
 from lance_core.file.session import Session, checked_session
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_hints, checked_text, refuse_unsupported, whole_number
@@ -210,6 +211,10 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def session(self) -> Session:
         """Return the session, which caches information about open files for all versions of this handle."""
         return self._view.session
+
+    def new_file_session(self) -> LanceFileSession:
+        """Return a session that reads and writes files below the location of the dataset, with its storage options."""
+        return LanceFileSession(self.uri, storage_options=self.latest_storage_options())
 
     @property
     def log(self) -> VersionLog:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from pyarrow.dataset import Fragment as ArrowFragment
 
 from lance_core.absent import PylanceClass
+from lance_core.api.fragment_session import FragmentSession
 from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.places.location import uri_text
@@ -353,3 +354,18 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
         """Return rows by position; positions count only the rows of this fragment that are not deleted."""
         return take_rows(self._view.source_of(self._record), indices, columns)
+
+    def open_session(
+        self, columns: list[str] | dict[str, str] | None = None, with_row_address: bool | None = None
+    ) -> FragmentSession:
+        """Return a session for repeated takes of the same columns, which plans them once.
+
+        Args:
+            columns: names or dotted paths; None means all columns of the table. A dict maps names to SQL expressions.
+            with_row_address: whether to append the column ``_rowaddr``.
+
+        Raises:
+            InvalidInputError: a column is unknown, or there are no columns.
+            InvalidTypeError: ``columns`` is not a list of names.
+        """
+        return FragmentSession(self._view.source_of(self._record), columns, with_row_address)

@@ -1,8 +1,9 @@
 """Session: caches information about open files for later readers, up to a size limit.
 
 The cached information about a data file consists of its footer, the metadata of its columns, and the page information
-found while reading rows (chunk directories, dictionaries). Rows are not cached, and a cached file has neither an open
-file descriptor nor a memory mapping. Any number of scans and threads can share a session.
+found while reading rows (chunk directories, offsets, dictionaries). The rows that deletion files list are cached too.
+Rows of data files are not cached, and a cached file has neither an open file descriptor nor a memory mapping. Any
+number of scans and threads can share a session.
 
 Data files never change, and their names are random, so cached information about a file does not become outdated. If a
 file is removed, reading its rows fails as it does without a cache. Functions that check whether files exist or are
@@ -26,7 +27,10 @@ from lance_core.file.page_cache import PageCache
 from lance_core.file.reader import FileReader
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from lance_core.io.object_store import ObjectStore
 
@@ -34,6 +38,9 @@ __all__ = ["UNCACHED", "Session", "checked_session"]
 
 _METADATA_BYTES: Final = 64 * 1024 * 1024
 """Default size limit of the cache for metadata, in bytes."""
+
+_DELETED_ROWS_BYTES: Final = 500
+"""Approximate memory in bytes of a cached deletion file, without its rows."""
 
 
 class _Itself:
@@ -89,6 +96,10 @@ class Session(PylanceClass):
         """Return the approximate current size of the cache in bytes."""
         return self._cache.num_bytes
 
+    def index_cache_size_bytes(self) -> int:
+        """Return 0: indices are not searched, so no index is cached."""
+        return 0
+
     def is_same_as(self, other: Session) -> bool:
         """Return whether the other session uses the same cache."""
         return self._cache is other._cache
@@ -112,8 +123,7 @@ class Session(PylanceClass):
         """
         if not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)
-        owner = getattr(store, "identity", None) or _Itself(store)
-        key = (owner, path, num_bytes, None if field_ids is None else tuple(field_ids))
+        key = (_owner(store), path, num_bytes, None if field_ids is None else tuple(field_ids))
         kept: FileReader | None = self._cache.get(key)
         if kept is not None:
             # The first reader of a small file had all of its rows in memory; later readers request them.
@@ -125,6 +135,26 @@ class Session(PylanceClass):
             opened.release_rows()
         self._cache.put(key, opened, opened.memory)
         return opened
+
+    def deleted_rows(self, store: ObjectStore, path: str, read: Callable[[], NDArray[np.uint32]]) -> NDArray[np.uint32]:
+        """Return the rows that a deletion file lists; the file is read unless they are cached.
+
+        Args:
+            store: the store that contains the file.
+            path: path of the file in the store.
+            read: reads and checks the file.
+        """
+        key = (_owner(store), path)
+        rows: NDArray[np.uint32] | None = self._cache.get(key)
+        if rows is None:
+            rows = read()
+            self._cache.put(key, rows, rows.nbytes + _DELETED_ROWS_BYTES)
+        return rows
+
+
+def _owner(store: ObjectStore) -> Hashable:
+    """Return what identifies a store."""
+    return getattr(store, "identity", None) or _Itself(store)
 
 
 UNCACHED: Final = Session(metadata_cache_size_bytes=0)

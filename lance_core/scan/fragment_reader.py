@@ -223,7 +223,14 @@ class _OpenFiles:
             CorruptDataError: the deletion file is damaged, or the number of rows that it lists is wrong.
         """
         if self._deleted is None:
-            self._deleted = read_deletion_offsets(self._fragment, self._locator)
+            fragment, locator = self._fragment, self._locator
+            deletion = fragment.deletion_file
+            if deletion is None:
+                return np.empty(0, np.uint32)
+            place = locator.deletion_file(fragment.id, deletion)
+            self._deleted = self._session.deleted_rows(
+                place.store, place.path, lambda: read_deletion_offsets(fragment, locator)
+            )
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lance_core.scan.scan_source import ScanSource
     from lance_core.schema.field import Schema
 
-__all__ = ["PlacedRows", "find_rows_at", "take_rows", "take_rows_by_id"]
+__all__ = ["PlacedRows", "find_rows_at", "placed_rows", "take_rows", "take_rows_by_id"]
 
 
 def take_rows(
@@ -48,7 +48,7 @@ def take_rows(
         InvalidInputError: a column is unknown.
         InvalidTypeError: a position is not an integer, or ``columns`` is not a list of names.
     """
-    taking = _placed_rows(source, columns)
+    taking = placed_rows(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
 
 
@@ -75,7 +75,7 @@ def take_rows_by_id(
         InvalidTypeError: an id is not an integer, or ``columns`` is not a list of names.
         CorruptDataError: two rows have the same id.
     """
-    taking = _placed_rows(source, columns)
+    taking = placed_rows(source, columns)
     places = lookup.find(checked_row_ids(row_ids), ignores_deletions=ignores_deletions)
     found = places.is_found
     return taking.table(RowPlaces(places.owners[found], places.positions[found]))
@@ -147,7 +147,7 @@ class PlacedRows:
         return [self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in fragments]
 
 
-def _placed_rows(source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> PlacedRows:
+def placed_rows(source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> PlacedRows:
     """Plan a take."""
     declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
     whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)

@@ -86,3 +86,43 @@ def test_session_of_another_type_raises_type_error(library: ModuleType, tmp_path
     for call in (library.dataset, lambda uri, session: library.write_dataset({"a": [1]}, uri, session=session)):
         with pytest.raises(TypeError):
             call(uri, session=3)
+
+
+@both
+def test_session_of_a_fragment_takes_rows_that_are_not_deleted(library: ModuleType, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    rows = pa.table({"a": range(100), "s": [{"x": row, "y": str(row)} for row in range(100)]})
+    library.write_dataset(rows, uri)
+    library.dataset(uri).delete("a < 5")
+    [fragment] = library.dataset(uri).get_fragments()
+    session = fragment.open_session(["a"])
+    assert type(session).__name__ == "FragmentSession"
+    assert session.take([1, 3, 94]).to_pydict() == {"a": [6, 8, 99]}
+    assert session.take(pa.array([0])).to_pydict() == {"a": [5]}
+    assert fragment.open_session().take([2]).equals(rows.slice(7, 1))
+    assert fragment.open_session(["a"], True).take([1, 3]).to_pydict() == {"a": [6, 8], "_rowaddr": [6, 8]}
+    for wrong in ([95], [-1], [1.5]):
+        with pytest.raises((OSError, OverflowError, TypeError, ValueError)):
+            session.take(wrong)
+    with pytest.raises((OSError, ValueError), match="nope"):
+        fragment.open_session(["nope"])
+
+
+def test_session_of_a_fragment_takes_rows_in_any_order(tmp_path: Path) -> None:
+    dataset = lance_core.write_dataset(pa.table({"a": range(100)}), tmp_path / "t.lance")
+    [fragment] = dataset.get_fragments()
+    assert fragment.open_session().take([7, 3, 3])["a"].to_pylist() == [7, 3, 3]
+
+
+@both
+def test_file_session_of_a_dataset_lists_its_files(library: ModuleType, tmp_path: Path) -> None:
+    dataset = library.write_dataset(pa.table({"a": [1]}), str(tmp_path / "t.lance"))
+    session = dataset.new_file_session()
+    assert type(session).__name__ == "LanceFileSession"
+    [file] = dataset.get_fragments()[0].data_files()
+    assert session.contains(f"data/{file.path}")
+
+
+@both
+def test_new_session_has_an_empty_cache_for_indices(library: ModuleType) -> None:
+    assert library.Session().index_cache_size_bytes() == 0

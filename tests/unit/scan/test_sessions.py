@@ -87,6 +87,16 @@ def test_take_and_row_ids_use_the_session(store: CountingStore) -> None:
     assert after < sum(len(ranges) for ranges in store.reads)
 
 
+def test_deleted_rows_are_read_once(store: CountingStore) -> None:
+    session = Session()
+    lance_core.dataset(URI).delete("a % 10 = 3")
+    for expected in (1, 0):
+        dataset = lance_core.dataset(URI, session=session)
+        store.reset()
+        assert dataset.take([3])["a"].to_pylist() == [4]
+        assert sum(call.path.endswith((".arrow", ".bin")) for call in store.calls) == expected
+
+
 def test_stores_with_different_contents_do_not_mix(store: CountingStore) -> None:
     """Another table has files with the same names and sizes."""
     session = Session()
