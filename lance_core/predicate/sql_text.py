@@ -48,6 +48,8 @@ _OPERATORS: Final = frozenset(
 )
 _CONSTANTS: Final = frozenset({"null", "true", "false", "end"})
 _OPERAND_ENDS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET})
+_BITWISE: Final = frozenset("&|^")
+"""Operators that the reference accepts only in the arguments of functions."""
 _SPECIAL: Final = frozenset(
     {
         *("all", "any", "at", "case", "exists", "interval", "similar", "some"),
@@ -118,7 +120,8 @@ class _Writer:
     def _replacement(self, token: Token) -> str:
         """Return what replaces a token, and advance to the last token that is replaced."""
         kind = token.token_type
-        if kind is TokenType.UNKNOWN or kind is TokenType.SELECT:
+        is_bitwise = token.text in _BITWISE and any(is_call for is_call, _ in self._closings)
+        if (kind is TokenType.UNKNOWN and not is_bitwise) or kind is TokenType.SELECT:
             raise NotSupportedError(f"expression {self.source!r}: {token.text.upper()} is not supported")
         if self._is_refused_operator(token):
             raise NotSupportedError(f"expression {self.source!r}: the operator {token.text} is not supported here")

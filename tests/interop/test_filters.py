@@ -111,6 +111,7 @@ round(i) = 9 or not g in (0, 0.1); round(i) = 9 or g between 0 and 0.1; round(i)
 round(i) = 9 or (f = 0) is not true; round(i) = 9 or (f > 0) is false; round(i) = 9 or (0 < f) = true
 round(i) = 9 or 0.1 <= g; round(i) = 9 or (g = 0.1) is null; round(i) = 9 or g <> 0.05 + 0.05; i << 1 = 4
 round(i) = 9 or g is distinct from 0.1; round(i) = 9 or f is not distinct from g; round(st.x) = 5 and st['y z'] = "r"
+coalesce(i & 3, 1) = 1; coalesce(i | 1, 0) = 1; coalesce(i ^ 2, 1) = 3
 round(f) = 1 /* and another */; round(2.4) = 2; round(2.4) = 3; random() < 2
 """
 PREDICATES = [predicate.strip() for line in SAME.strip().splitlines() for predicate in line.split("; ")]
@@ -148,6 +149,7 @@ BOTH_REFUSE = [
         "extract(year from us) = 2020",
         "position('a' in t) = 1",
     ),
+    *("i & 3 = 1", "i | 3 = 3", "round(i & 3) = 1 and i | 1 = 1"),
     *("t similar to 'a%'", "us + interval '1 day' > us", "i ^ 2 = 3", "cast(i as varchar) = '1'", "i::text = '1'"),
     *(
         "cast(i as decimal) = 1",
