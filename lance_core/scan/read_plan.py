@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.nested_arrays import list_items, with_items
@@ -25,6 +26,8 @@ from lance_core.schema.projection import project_by_ids
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from lance_core.schema.field import Field, Schema
     from lance_core.table.data_file import DataFile
@@ -148,19 +151,16 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         An array of ``arrow_type(field)``.
 
     Raises:
-        NotSupportedError: a list is split across files, or a map or fixed-size list is split or partly missing.
+        CorruptDataError: two files contain parts of a list with different lengths.
+        NotSupportedError: a map or fixed-size list is split across files, or partly missing.
     """
     if not parts:
         return pa.nulls(num_rows, arrow_type(field))
     if len(parts) == 1 and (parts[0][0] is field or parts[0][0] == field):
         return parts[0][1]
     parts = [(part, storage_array(array)) for part, array in parts]
-    if field.is_list and len(parts) == 1:
-        # Any part of the items that is stored contains the offsets of the lists.
-        [(part, array)] = parts
-        items = list_items(array)
-        item = assemble_column(field.children[0], [(part.children[0], items)], len(items))
-        return with_items(array, item, arrow_type(field))
+    if field.is_list:
+        return _assemble_list(field, parts)
     if not field.is_struct or field.is_packed:
         raise NotSupportedError(
             f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly "
@@ -179,6 +179,26 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
     first = parts[0][1]
     mask = first.is_null() if first.null_count else None
     return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in field.children], mask=mask)
+
+
+def _assemble_list(field: Field, parts: Sequence[tuple[Field, pa.Array]]) -> pa.Array:
+    """Assemble lists from parts of their items. Every part contains the lengths of the lists."""
+    starts = [_item_starts(array) for _, array in parts]
+    if not all(np.array_equal(starts[0], other) for other in starts[1:]):
+        raise CorruptDataError(
+            f"the data files that contain parts of list field {field.name!r} (id {field.id}) record different lengths"
+        )
+    first = parts[0][1]
+    items = [(part.children[0], list_items(array)) for part, array in parts]
+    item = assemble_column(field.children[0], items, len(items[0][1]))
+    return with_items(first, item, arrow_type(field))
+
+
+def _item_starts(lists: pa.Array) -> npt.NDArray[np.integer[Any]]:
+    """Return the position of the first item of each list, and the number of all items, shape (num_lists + 1,)."""
+    offsets = lists.offsets.to_numpy()
+    starts: npt.NDArray[np.integer[Any]] = offsets - offsets[0]
+    return starts
 
 
 def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:

@@ -311,3 +311,16 @@ def test_a_cast_includes_rows_that_were_appended_in_the_meantime(tmp_path: Any) 
     stale.alter_columns({"path": "a", "data_type": pa.int16()})
     assert lance.dataset(tmp_path / "t").to_table() == pa.table({"a": pa.array([1, 2, 3], pa.int16())})
     assert len(list((tmp_path / "t" / "data").iterdir())) == 4
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_lists_that_pylance_split_across_files_are_read(tmp_path: Any, version: str) -> None:
+    uri = tmp_path / "t"
+    lance.write_dataset(ROWS, uri, data_storage_version=version, max_rows_per_file=2)
+    lance.dataset(uri).alter_columns({"path": "l.item.u", "data_type": pa.int32()})
+    for columns in (["l"], None):
+        theirs, ours = (library.dataset(uri).to_table(columns=columns) for library in LIBRARIES.values())
+        assert ours == theirs
+    assert lance_core.dataset(uri).take([2, 0], columns=["l"]) == lance.dataset(uri).take([2, 0], columns=["l"])
+    lance_core.dataset(uri).optimize.compact_files()
+    assert lance.dataset(uri).to_table() == ours

@@ -89,11 +89,19 @@ def test_struct_members_in_no_data_file_are_null(uri: str, store: CountingStore)
     assert dataset.to_table(columns=["l"]).schema.equals(ROWS.select(["l"]).schema)
 
 
-def test_list_split_over_data_files_is_refused() -> None:
+def test_parts_of_lists_in_several_data_files_are_joined_if_their_lengths_are_equal() -> None:
     part = project_by_ids(SCHEMA, {IDS["l.item.p"]}).fields[0]
     other = project_by_ids(SCHEMA, {IDS["l.item.q"]}).fields[0]
-    with pytest.raises(NotSupportedError, match=r"'l' .* split across several data files or partly missing"):
-        assemble_column(SCHEMA.field("l"), [(part, pa.array([[{"p": 1}]])), (other, pa.array([[{"q": 1}]]))], 1)
+    lists = pa.array([[{"p": 0}], [{"p": 1}, None], [], None, [{"p": 2}]]).slice(1)
+    others = pa.array([[{"q": 5}, None], [], None, [{"q": 6}]])
+    assert assemble_column(SCHEMA.field("l"), [(part, lists), (other, others)], 4).to_pylist() == [
+        [{"p": 1, "q": 5}, None],
+        [],
+        None,
+        [{"p": 2, "q": 6}],
+    ]
+    with pytest.raises(CorruptDataError, match=r"parts of list field 'l' .* record different lengths"):
+        assemble_column(SCHEMA.field("l"), [(part, lists), (other, others.slice(1))], 4)
 
 
 def test_list_members_in_no_data_file_are_null(uri: str, store: CountingStore) -> None:
