@@ -144,7 +144,6 @@ ABSENT: Final = {
     "(metadata_cache_backend)": "caches are in memory only",
     "(namespace_client)": _NAMESPACES,
     "(namespace_client_managed_versioning)": _NAMESPACES,
-    "(nearest)": "vectors are not searched yet; compute distances with numpy",
     "(scan_stats_callback)": "scans do not collect statistics yet",
     "(serialized_manifest)": "a handle reads its manifest",
     "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
@@ -154,7 +153,6 @@ ABSENT: Final = {
     "FragmentSampler.iter_fragments(ds)": "named `dataset`, as in the subclasses",
     "scanner(aggregate)": "aggregate the batches of the scan",
     "scanner(callback)": "scans do not collect statistics yet",
-    "scanner(column)": "vectors are not searched yet; compute distances with numpy",
     "scanner(query)": _FULL_TEXT,
 }
 """Key -> the reason, and what to use instead."""

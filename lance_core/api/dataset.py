@@ -531,6 +531,14 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             row_addr_allowlist: the row ids of the only rows to return, as returned by ``serialize_row_addrs`` of
                 ``lance_core.dataset``. Limit and offset count only these rows. Deleted rows are not among them.
             row_addr_blocklist: the row ids of rows not to return.
+            nearest: a dictionary that requests the rows with the nearest vectors: the name of the ``column``, the query
+                ``q`` or a list of queries, and optionally ``k`` (10 by default), ``metric`` ("l2", "cosine", "dot", or,
+                for uint8, "hamming"), and ``distance_range``. The rows are ordered by distance, which is returned as
+                ``_distance``. The vectors of all rows are compared, even if the column has an index; the arguments
+                that tune the search of an index have no effect.
+            prefilter: whether the filter of a search is applied before the search. By default, it is applied to the
+                rows that were found.
+            disable_scoring_autoprojection: whether ``_distance`` is returned only if it is among the columns.
 
         How the other columns of matching rows are read depends on their number, and the order of rows only on
         ``order_by``. So
@@ -543,7 +551,6 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """
         refuse_unsupported(
             "scanner",
-            nearest=nearest,
             index_segments=index_segments,
             full_text_query=full_text_query,
             scan_stats_callback=scan_stats_callback,
@@ -560,6 +567,10 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             filter=filter,
             limit=limit,
             offset=offset,
+            nearest=nearest,
+            prefilter=prefilter,
+            fast_search=fast_search,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
             batch_size=batch_size,
             batch_size_bytes=batch_size_bytes,
             strict_batch_size=strict_batch_size,

@@ -147,16 +147,16 @@ class ScannerBuilder:
         return self
 
     def fast_search(self, flag: bool) -> Self:
-        """Do nothing: scans do not use indices."""
-        return self
+        """Set whether to search only indexed fragments, which is refused if there is a search."""
+        return self._with(fast_search=flag)
 
     def prefilter(self, prefilter: bool) -> Self:
-        """Do nothing: without a search, a filter is applied to all rows."""
-        return self
+        """Set whether the filter of a search is applied before the search."""
+        return self._with(prefilter=prefilter)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> Self:
-        """Do nothing: without a search, there are no scores."""
-        return self
+        """Set whether ``_distance`` is returned only if it is among the columns."""
+        return self._with(disable_scoring_autoprojection=disable)
 
     def order_by(self, orderings: list[Any] | None) -> Self:
         """Set the columns to sort by, as a list of :class:`ColumnOrdering` or names."""
@@ -179,9 +179,9 @@ class ScannerBuilder:
         distance_range: tuple[float | None, float | None] | None = None,
         search_effort: float | None = None,
     ) -> Self:
-        """Not supported."""
-        refuse_unsupported("scanner", nearest=column)
-        return self
+        """Search for the rows with the nearest vectors; see ``nearest`` of :meth:`LanceDataset.scanner`."""
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return self._with(nearest=given)
 
     def full_text_search(self, query: Any, columns: list[str] | None = None) -> Self:
         """Not supported."""
@@ -225,6 +225,7 @@ def build_scanner(
     ds: Handle,
     defaults: dict[str, Any] | None,
     *,
+    nearest: object,
     row_addr_allowlist: bytes | None,
     row_addr_blocklist: bytes | None,
     **given: Any,
@@ -234,6 +235,7 @@ def build_scanner(
     Args:
         ds: the dataset to scan.
         defaults: the default scan options of the dataset; see :meth:`ScannerBuilder.apply_defaults`.
+        nearest: the arguments of :meth:`ScannerBuilder.nearest` as a dictionary; None means no search.
         row_addr_allowlist: see :meth:`ScannerBuilder.row_addr_prefilter`.
         row_addr_blocklist: see :meth:`ScannerBuilder.row_addr_prefilter`.
         given: maps names of methods of the builder to their arguments; None means the default.
@@ -241,6 +243,8 @@ def build_scanner(
     builder = ScannerBuilder(ds)
     if defaults:
         builder.apply_defaults(defaults)
+    if nearest is not None:
+        builder._with(nearest=nearest)
     if row_addr_allowlist is not None or row_addr_blocklist is not None:
         builder.row_addr_prefilter(row_addr_allowlist, row_addr_blocklist)
     for name, value in given.items():

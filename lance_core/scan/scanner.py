@@ -32,6 +32,8 @@ from lance_core.scan.matching import (
     matching_batches,
     read_found,
 )
+from lance_core.scan.nearest import NearestRows
+from lance_core.scan.nearest_query import NearestQuery
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.pandas_frames import read_frame
 from lance_core.scan.plan_text import measured, plan_text
@@ -46,7 +48,7 @@ from lance_core.scan.take import PlacedRows
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -79,6 +81,11 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             not be among the returned columns.
         limit: maximum number of rows to return; None means no limit.
         offset: number of rows to skip; None means 0.
+        nearest: arguments of a search for the rows with the nearest vectors, as :class:`NearestQuery` checks them; None
+            means no search.
+        prefilter: whether the filter is applied before the search instead of to its results.
+        fast_search: must not be set if ``nearest`` is given, because a search compares the vectors of all fragments.
+        disable_scoring_autoprojection: whether ``_distance`` is returned only if it is among ``columns``.
         batch_size: maximum number of rows in a batch; if None, 8192, or fewer if blob values are large.
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
@@ -107,6 +114,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         filter: Any = None,
         limit: int | None = None,
         offset: int | None = None,
+        nearest: Mapping[str, Any] | None = None,
+        prefilter: bool | None = None,
+        fast_search: bool | None = None,
+        disable_scoring_autoprojection: bool | None = None,
         batch_size: int | None = None,
         batch_size_bytes: int | None = None,
         strict_batch_size: bool | None = None,
@@ -124,16 +135,30 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         # First, so that there are no other local names.
         self._arguments = {name: value for name, value in locals().items() if name not in ("self", "source")}
         self._source = replace(source, includes_deleted=True) if include_deleted_rows else source
+        query = None if nearest is None else NearestQuery.of(source.schema, nearest, limit)
+        if query is not None:
+            _refuse_with_nearest(
+                fast_search=fast_search,
+                include_deleted_rows=include_deleted_rows,
+                order_by=order_by,
+                row_addr_allowlist=row_addr_allowlist,
+                row_addr_blocklist=row_addr_blocklist,
+            )
+            columns = query.columns(source.schema, columns, adds_distance=not disable_scoring_autoprojection)
         columns = columns_with_row_names(
             source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
         )
         declared = source.schema if columns is None else with_row_columns(source.schema)
+        filtered = with_row_columns(stored_schema(source.schema), offsets=False)
+        if query is not None:
+            declared = query.with_fields(declared)
+            filtered = filtered if prefilter else query.with_fields(filtered)
         table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling))
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)
         mask = RowMask.of(row_addr_allowlist, row_addr_blocklist)
-        self._predicate = None if filter is None and mask is None else _predicate_of(source.schema, filter, mask)
+        self._predicate = None if filter is None and mask is None else _predicate_of(filtered, filter, mask)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
@@ -141,6 +166,11 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         if include_deleted_rows and ROW_ID_NAME not in self._projection.schema.names:
             raise InvalidInputError("include_deleted_rows is set, but the columns do not include _rowid")
         plan_ranges((), offset=self._offset, limit=self._limit)
+        self._nearest = None
+        if query is not None:
+            self._nearest = NearestRows(
+                source, query, self._predicate, prefilter=bool(prefilter), columns=self._columns
+            )
         self._order = None
         if order_by is not None:
             if include_deleted_rows:
@@ -198,6 +228,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def count_rows(self) -> int:
         """Return the number of rows that the scan returns. This reads only the columns of the filter, if any."""
+        if self._nearest is not None:
+            return self._nearest.count(self._offset, self._limit, self._config)
         if self._predicate is None:
             return sum(rows.stop - rows.start for _, rows in self._ranges())
         return sum(len(rows) for _, rows in self._found())
@@ -216,7 +248,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             verbose: whether to list the fragments and their files.
         """
         columns = self._arguments["columns"]
-        return plan_text(
+        scan = plan_text(
             self._source,
             self._columns.stored.names,
             computed=columns if isinstance(columns, dict) else None,
@@ -226,6 +258,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             limit=self._limit,
             verbose=verbose,
         )
+        return scan if self._nearest is None else f"{self._nearest.description}\n{indent(scan, '  ')}"
 
     def analyze_plan(self, count_rows: bool = False) -> str:
         """Perform the scan, and return the description of :meth:`explain_plan` below a line about the result.
@@ -289,6 +322,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def _shown_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the form that is returned to callers."""
+        if self._nearest is not None:
+            yield from map(self._projection.apply, self._nearest.batches(self._offset, self._limit, self._config))
+            return
         if self._order is not None and self._projection.schema.names:
             rows = PlacedRows(self._source, self._stored, self._columns, self._projection)
             start = self._offset or 0
@@ -382,9 +418,15 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             yield readers[0], rows
 
 
-def _predicate_of(schema: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
+def _refuse_with_nearest(**arguments: object) -> None:
+    """Raise an error if an argument is given that cannot be combined with a search."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise NotSupportedError(f"{name} cannot be combined with nearest", argument=name)
+
+
+def _predicate_of(filtered: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
     """Return the condition of a scan; None if all rows are selected."""
-    filtered = with_row_columns(stored_schema(schema), offsets=False)
     predicate = None if filter is None else Predicate.plan(filtered, filter)
     if mask is None:
         return predicate

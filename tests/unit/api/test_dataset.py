@@ -163,7 +163,6 @@ def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceD
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"nearest": {}},
         {"full_text_query": "x"},
         {"scan_stats_callback": print},
     ],
