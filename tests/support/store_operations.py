@@ -145,6 +145,7 @@ def _nothing(uri: str, options: Options) -> None:
 
 _table = _write(OLD, "create")
 _append = _write(NEW, "append")
+_wide_table = _write(OLD.append_column("z", pa.array([7, 8, 9], pa.int64())), "create")
 
 
 def _committed(
@@ -274,6 +275,14 @@ OPERATIONS: dict[str, StoreOperation] = {
         _committed(lambda dataset, new: LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)), _table
     ),
     "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
+    "add values": StoreOperation(_on(lambda dataset: dataset.add_columns({"z": "a + b"})), _steps(_table, _append)),
+    "cast column": StoreOperation(
+        _on(lambda dataset: dataset.alter_columns({"path": "z", "data_type": pa.int32()})), _steps(_wide_table, _append)
+    ),
+    "rename column": StoreOperation(
+        _on(lambda dataset: dataset.alter_columns({"path": "z", "name": "y"})), _wide_table
+    ),
+    "drop column": StoreOperation(_on(lambda dataset: dataset.drop_columns(["z"])), _wide_table),
     "merge": StoreOperation(_committed(_new_column), _table),
     "project": StoreOperation(_committed(_first_column), _table),
     "create index": StoreOperation(_record("create_index", _index), _table),
