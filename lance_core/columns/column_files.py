@@ -11,6 +11,7 @@ refer to them.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ from lance_core.transactions.transaction import Transaction
 from lance_core.write.fragment_writer import NewDataFile, remove_placed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -50,7 +51,8 @@ class ColumnFiles:
 
     def __init__(self) -> None:
         """Initialize without files."""
-        self._written: dict[tuple[str, Schema], tuple[DataPlace, DataFile]] = {}
+        self._written: dict[tuple[str, Schema], DataFile] = {}
+        self._names: list[tuple[DataPlace, str]] = []
 
     def fragments(
         self,
@@ -84,8 +86,8 @@ class ColumnFiles:
             if key not in self._written:
                 deleted = _deleted_rows(view, fragment)
                 batches = _with_deleted_rows(live_batches(view, fragment), fragment, deleted, schema_to_arrow(columns))
-                self._written[key] = place, _write(batches, columns, view, place)
-            changed = _with_file(fragment, self._written[key][1])
+                self._written[key] = self._write(batches, columns, view, place)
+            changed = _with_file(fragment, self._written[key])
             drop_dead_files(changed.message, live_ids)
             fragments.append(changed)
         return tuple(fragments)
@@ -93,7 +95,18 @@ class ColumnFiles:
     def remove(self, kept: Iterable[Fragment] = ()) -> None:
         """Remove the files to which none of the given fragments refers."""
         names = {path for fragment in kept for path in fragment.data_file_paths}
-        remove_placed_files((place, file.path) for place, file in self._written.values() if file.path not in names)
+        remove_placed_files((place, name) for place, name in self._names if name not in names)
+
+    def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView, place: DataPlace) -> DataFile:
+        new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version))
+        self._names.append((place, new.name))
+        try:
+            for batch in batches:
+                new.write(batch)
+            return new.finish().files[0]
+        except BaseException:
+            new.abort()
+            raise
 
 
 def commit_columns(
@@ -120,39 +133,26 @@ def commit_columns(
     view.log.require_commits()
     attempts = Replanning(view, change, policy)
     files = ColumnFiles()
-    attempted: list[CommitProgress] = []
+    attempted: list[tuple[CommitProgress, Sequence[Fragment]]] = []
     try:
         while True:
             with attempts as latest:
                 operation = plan(latest, files)
-                attempted.append(CommitProgress(line=latest.line))
+                progress = CommitProgress(line=latest.line)
+                attempted.append((progress, operation.added_files(latest.manifest)))
                 options = CommitOptions(
                     storage_options=latest.storage_options,
                     checks_files=False,
                     is_first_try=True,
-                    progress=attempted[-1],
+                    progress=progress,
                 )
                 transaction = Transaction(
                     read_version=latest.version, operation=operation, properties=dict(properties or {})
                 )
-                made = latest.showing(commit(latest.log, transaction, options, known=latest.manifest))
-                files.remove(kept=operation.added_files(latest.manifest))
-                return made
-    except BaseException:
-        if not any(progress.made or progress.may_be_committed for progress in attempted):
-            files.remove()
-        raise
-
-
-def _write(batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView, place: DataPlace) -> DataFile:
-    new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version))
-    try:
-        for batch in batches:
-            new.write(batch)
-        return new.finish().files[0]
-    except BaseException:
-        new.abort()
-        raise
+                return latest.showing(commit(latest.log, transaction, options, known=latest.manifest))
+    finally:
+        needed = [added for progress, added in attempted if progress.made or progress.may_be_committed]
+        files.remove(kept=chain.from_iterable(needed))
 
 
 def _with_file(fragment: Fragment, file: DataFile) -> Fragment:

@@ -53,6 +53,10 @@ def _five_fragments(**more: object) -> None:
     lance_core.dataset(URI).delete("a in (3, 12)")
 
 
+def _two_columns() -> None:
+    lance_core.write_dataset(pa.table({"a": range(10), "b": range(10)}), URI)
+
+
 def _append(rows: pa.Table = NEW, mode: str = "append", **more: object) -> Callable[[], object]:
     return lambda: lance_core.write_dataset(rows, URI, mode=mode, **more)
 
@@ -76,6 +80,7 @@ class Write:
     rival: Callable[[], object] | None = None
 
 
+CAST = {"path": "a", "data_type": pa.int32()}
 SEVENS = pa.table({"a": [700, 7000]})
 
 WRITES = {
@@ -114,6 +119,19 @@ WRITES = {
     "compaction that loses every group": Write(
         _on(lambda dataset: dataset.optimize.compact_files(**TARGET)), rival=_append(mode="overwrite")
     ),
+    "added values": Write(_on(lambda dataset: dataset.add_columns({"z": "a + 1"}))),
+    "added values beside an append": Write(
+        _on(lambda dataset: dataset.add_columns({"z": "a + 1"})), rival=_append(pa.table({"a": [7]}))
+    ),
+    "cast": Write(_on(lambda dataset: dataset.alter_columns(CAST))),
+    "cast beside a delete": Write(
+        _on(lambda dataset: dataset.alter_columns(CAST)), rival=_on(lambda dataset: dataset.delete("a = 5"))
+    ),
+    "cast that finds another": Write(
+        _on(lambda dataset: dataset.alter_columns(CAST)), rival=_on(lambda dataset: dataset.alter_columns(CAST))
+    ),
+    "rename": Write(_on(lambda dataset: dataset.alter_columns({"path": "a", "name": "b"}))),
+    "drop": Write(_on(lambda dataset: dataset.drop_columns(["b"])), _two_columns),
     "restore": Write(_on(lambda dataset: dataset.checkout_version(2).restore())),
     "config": Write(_on(lambda dataset: dataset.update_config({"key": "value"}))),
     "project": Write(
