@@ -8,6 +8,10 @@ a handle that has done the same before, for other rows.
 
     python benchmarks/bench_scan.py [--workdir /dev/shm/bench_scan] [--rows 2000000] [--fragments 20 1000]
     python benchmarks/bench_scan.py --rows 20000 --fragments 4 --runs 1                      # seconds: does it work?
+    python benchmarks/bench_scan.py --s3 [--rows 200000] [--fragments 10] [--runs 3] [--latency-ms 20]
+
+With ``--s3``, the tables are on an S3 server (``slow_s3.py``) that adds some time to every request; the requests of
+each side and their bytes are counted in the last of its runs.
 
 Ratios are pylance's time divided by ours: above 1, ours is the faster one. Those of the CPU time of all threads do not
 depend on what else the machine does. ``--profile`` prints where our time goes instead of comparing.
@@ -24,6 +28,7 @@ import statistics
 import tempfile
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
+from slow_s3 import SlowS3, slow_s3
 
 import lance_core
 
@@ -45,7 +51,7 @@ LIBRARIES: Final[dict[str, Any]] = {"ours": lance_core, "pylance": lance}
 HEADINGS: Final = ("fragments", "operation", "ours ms", "pylance ms", "ratio", "CPU ratio")
 WARMING_READS: Final = 3
 VECTOR_WIDTH: Final = 32
-TAKEN: Final = {"take 1": 1, "take 1,000": 1_000}
+TAKEN: Final = {"take 1": 1, "take 100": 100, "take 1,000": 1_000}
 SCANS: Final[dict[str, Callable[[Any, int], object]]] = {
     "count k < 100": lambda table, _: table.count_rows(filter="k < 100"),
     "filter 0.01 %": lambda table, rows: table.to_table(filter=f"k < {max(1, rows // 10_000)}"),
@@ -56,54 +62,111 @@ SCANS: Final[dict[str, Callable[[Any, int], object]]] = {
     "all columns": lambda table, _: table.to_table(),
     "stream": lambda table, _: sum(batch.num_rows for batch in table.to_batches()),
 }
+REQUEST_HEADINGS: Final = ("ours: requests, MiB", "pylance: requests, MiB")
 OPERATIONS: Final = ("open", *(f"{take} {state}" for take in TAKEN for state in ("cold", "warm")), *SCANS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table.
+
+    Attributes:
+        uri: where it is.
+        num_rows: its number of rows.
+        options: of its store.
+        server: counts the requests; None on disk.
+    """
+
+    uri: str
+    num_rows: int
+    options: dict[str, str] | None = None
+    server: SlowS3 | None = None
+
+    def opened(self, library: Any) -> Any:
+        """The table, opened in a new session."""
+        return library.dataset(self.uri, storage_options=self.options, session=library.Session())
+
+    def counts(self) -> tuple[int, int]:
+        """Requests and bytes so far."""
+        return self.server.counts() if self.server is not None else (0, 0)
+
+
+@dataclass
+class Measured:
+    """What the runs of one side took; the last run counts for requests and bytes.
+
+    Attributes:
+        seconds: elapsed time of each run.
+        processor: CPU time of each run, of all threads.
+        requests: requests to the server.
+        num_bytes: bytes of their bodies.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    requests: int = 0
+    num_bytes: int = 0
+
+    @property
+    def requested(self) -> str:
+        """Requests and MiB."""
+        return f"{self.requests:,}, {self.num_bytes / 2**20:.2f}"
 
 
 def main() -> None:
     """Make the tables unless they are there, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workdir", type=Path, help="keeps the tables between runs; a temporary one by default")
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--fragments", type=int, nargs="*", default=[20, 1_000])
+    parser.add_argument("--rows", type=int, help="2,000,000 by default; 200,000 with --s3")
+    parser.add_argument("--fragments", type=int, nargs="*", help="20 and 1,000 by default; 10 with --s3")
     parser.add_argument("--operations", nargs="*", choices=OPERATIONS, default=list(OPERATIONS), metavar="OPERATION")
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=int, help="7 by default; 3 with --s3")
     parser.add_argument("--profile", action="store_true", help="profile our side of the operations")
+    parser.add_argument("--s3", action="store_true", help="on an S3 server instead of the disk")
+    parser.add_argument("--latency-ms", type=float, default=20.0, help="time that --s3 adds to each request")
     arguments = parser.parse_args()
-    with workdir(arguments.workdir) as directory:
+    rows, fragments, runs = (200_000, [10], 3) if arguments.s3 else (2_000_000, [20, 1_000], 7)
+    arguments.rows = arguments.rows or rows
+    arguments.fragments = arguments.fragments or fragments
+    arguments.runs = arguments.runs or runs
+    with workdir(arguments.workdir) as directory, server_of(arguments) as server:
         if arguments.profile:
-            print_profiles(Path(directory), arguments)
+            print_profiles(Path(directory), server, arguments)
             return
-        table = Table(*HEADINGS)
-        for row in figures(Path(directory), arguments):
+        table = Table(*HEADINGS, *(REQUEST_HEADINGS if server is not None else ()))
+        for row in figures(Path(directory), server, arguments):
             table.add_row(*row)
-    Console(width=100).print(table)
+    Console(width=130).print(table)
 
 
-def figures(directory: Path, arguments: argparse.Namespace) -> Iterator[Sequence[str]]:
+def figures(directory: Path, server: SlowS3 | None, arguments: argparse.Namespace) -> Iterator[Sequence[str]]:
     """A row for each table and operation, and the geometric mean of the ratios of each table."""
     for num_fragments in arguments.fragments:
-        path = table_of(directory, arguments.rows, num_fragments)
+        place = place_of(directory, server, arguments.rows, num_fragments)
         for library in LIBRARIES.values():
             for _ in range(WARMING_READS):
-                library.dataset(str(path)).to_table()
+                place.opened(library).to_table()
         ratios: list[tuple[float, float]] = []
         for operation in arguments.operations:
-            sides = {side: reading(side, operation, str(path), arguments.rows) for side in SIDES}
-            *medians, clock, processor = compared(sides, arguments.runs)
+            runs = {side: reading(side, operation, place) for side in SIDES}
+            sides = compared(runs, place, arguments.runs)
+            ours, theirs = sides["ours"], sides["pylance"]
+            clock, processor = ratio(ours.seconds, theirs.seconds), ratio(ours.processor, theirs.processor)
             ratios.append((clock, processor))
-            milliseconds = (f"{seconds * 1000:.1f}" for seconds in medians)
-            yield (f"{num_fragments:,}", operation, *milliseconds, f"{clock:.2f}", f"{processor:.2f}")
+            milliseconds = (f"{statistics.median(side.seconds) * 1000:.1f}" for side in (ours, theirs))
+            requested = () if server is None else (ours.requested, theirs.requested)
+            yield (f"{num_fragments:,}", operation, *milliseconds, f"{clock:.2f}", f"{processor:.2f}", *requested)
         means = (f"{statistics.geometric_mean(each):.2f}" for each in zip(*ratios, strict=True))
         yield (f"{num_fragments:,}", "geometric mean", "", "", *means)
 
 
-def reading(side: str, operation: str, path: str, num_rows: int) -> Callable[[], object]:
+def reading(side: str, operation: str, place: Place) -> Callable[[], object]:
     """What is timed."""
-    library = LIBRARIES[side]
+    library, num_rows = LIBRARIES[side], place.num_rows
     if operation == "open":
-        return lambda: library.dataset(path, session=library.Session()).version
+        return lambda: place.opened(library).version
     if operation in SCANS:
-        table = library.dataset(path, session=library.Session())
+        table = place.opened(library)
         return lambda: SCANS[operation](table, num_rows)
     take, _, state = operation.rpartition(" ")
     # The same rows on both sides; other ones in each run.
@@ -114,40 +177,61 @@ def reading(side: str, operation: str, path: str, num_rows: int) -> Callable[[],
         return wanted
 
     if state == "cold":
-        return lambda: library.dataset(path, session=library.Session()).take(rows())
-    table = library.dataset(path, session=library.Session())
+        return lambda: place.opened(library).take(rows())
+    table = place.opened(library)
     # Every fragment has been read from before.
     table.take(list(range(0, num_rows, max(1, num_rows // 10_000))))
     return lambda: table.take(rows())
 
 
-def compared(sides: dict[str, Callable[[], object]], runs: int) -> tuple[float, float, float, float]:
-    """Run both in turn; the first pair does not count. Seconds of both, and the ratios of clock and CPU."""
-    times: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
-    for _ in range(runs + 1):
-        for side in SIDES:
+def compared(runs: dict[str, Callable[[], object]], place: Place, num_runs: int) -> dict[str, Measured]:
+    """Run both in turn; the first pair does not count."""
+    sides = {side: Measured() for side in SIDES}
+    for index in range(num_runs + 1):
+        for side, measured in sides.items():
             gc.collect()
-            started = time.perf_counter(), time.process_time()
-            kept = sides[side]()
-            times[side].append((time.perf_counter() - started[0], time.process_time() - started[1]))
+            requests, num_bytes = place.counts()
+            clock, processor = time.perf_counter(), time.process_time()
+            kept = runs[side]()
+            clock, processor = time.perf_counter() - clock, time.process_time() - processor
             del kept
-    pairs = list(zip(times["ours"], times["pylance"], strict=True))[1:]
-    clock, processor = (statistics.median(their[each] / our[each] for our, their in pairs) for each in (0, 1))
-    ours, theirs = (statistics.median(each[0] for each in times[side][1:]) for side in SIDES)
-    return ours, theirs, clock, processor
+            if index:
+                measured.seconds.append(clock)
+                measured.processor.append(processor)
+            counts = place.counts()
+            measured.requests, measured.num_bytes = counts[0] - requests, counts[1] - num_bytes
+    return sides
 
 
-def print_profiles(directory: Path, arguments: argparse.Namespace) -> None:
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the pairs' ratios."""
+    return statistics.median(their / our for our, their in zip(ours, theirs, strict=True))
+
+
+def print_profiles(directory: Path, server: SlowS3 | None, arguments: argparse.Namespace) -> None:
     """Print what our side calls in each operation, once it is warm."""
     for num_fragments in arguments.fragments:
-        path = table_of(directory, arguments.rows, num_fragments)
+        place = place_of(directory, server, arguments.rows, num_fragments)
         for operation in arguments.operations:
-            run = reading("ours", operation, str(path), arguments.rows)
+            run = reading("ours", operation, place)
             run()
             profile = cProfile.Profile()
             profile.runcall(run)
             print(f"\n{num_fragments:,} fragments, {operation}")
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+def server_of(arguments: argparse.Namespace) -> AbstractContextManager[SlowS3 | None]:
+    """The S3 server, if there shall be one."""
+    return slow_s3(arguments.latency_ms / 1000) if arguments.s3 else nullcontext()
+
+
+def place_of(directory: Path, server: SlowS3 | None, num_rows: int, num_fragments: int) -> Place:
+    """A table of that many rows in that many fragments, on disk or on the server."""
+    path = table_of(directory, num_rows, num_fragments)
+    if server is None:
+        return Place(str(path), num_rows)
+    return Place(server.upload(path, path.name), num_rows, server.options, server)
 
 
 def table_of(directory: Path, num_rows: int, num_fragments: int) -> Path:

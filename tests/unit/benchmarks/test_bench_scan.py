@@ -36,3 +36,10 @@ def test_scan_benchmark_profiles_the_requested_operations(tmp_path):
     assert "3 fragments, stream" in found
     assert "function calls" in found
     assert "3 fragments, open" not in found
+
+
+@pytest.mark.slow
+def test_scan_benchmark_counts_requests_to_an_s3_server(tmp_path):
+    found = run(tmp_path, "--s3", "--latency-ms", "1", "--operations", "open", "take 100 cold", "count k < 100")
+    for words in ("take 100 cold", "count k < 100", "ours: requests, MiB", "2, 0.00"):
+        assert words in found
