@@ -111,7 +111,6 @@ ABSENT: Final = {
     "LanceDataset.get_ivf_model": _READS_INDICES,
     "LanceDataset.index_statistics": f"{_DEPRECATED}; `describe_indices` describes indices",
     "LanceDataset.initialize_mem_wal": _MEM_WAL,
-    "LanceDataset.insert": "use `write_dataset` with `mode='append'`",
     "LanceDataset.io_stats_incremental": _METRICS,
     "LanceDataset.io_stats_snapshot": _METRICS,
     "LanceDataset.mem_wal_index_details": _MEM_WAL,

@@ -70,6 +70,7 @@ from lance_core.transactions.public_transaction import (
 from lance_core.transactions.transaction import checked_properties
 from lance_core.update.replace import replace_rows
 from lance_core.write.request import WriteRequest
+from lance_core.write.write import write_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -1003,6 +1004,19 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         )
         self.show(replaced.view)
         return {"num_deleted_rows": replaced.rows_deleted, "num_inserted_rows": replaced.rows_added}
+
+    def insert(self, data: ReaderLike, *, mode: str = "append", **kwargs: Any) -> None:
+        """Write rows as a new version, and move this handle to it.
+
+        Args:
+            data: the rows; see :func:`write_dataset`.
+            mode: "append", or "overwrite" to replace all rows.
+            **kwargs: other arguments of :func:`write_dataset`, except ``uri``.
+
+        Raises:
+            LanceError: as for :func:`write_dataset`.
+        """
+        self.show(write_version(data, self, mode=mode, **kwargs))
 
     def add_columns(
         self,

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.cleanup.automatic import initial_entries
 from lance_core.errors import InvalidInputError
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.scan.table_view import Destination
-from lance_core.table.paths import ManifestNaming
-from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import transaction_from_core
-from lance_core.transactions.transaction import checked_properties
 from lance_core.write.request import REFERENCE, WriteRequest, requested_version
-from lance_core.write.write import stage_rows, write_rows
+from lance_core.write.write import stage_rows, write_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,40 +114,42 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
-    if uri is None:
-        raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "write_dataset",
         namespace_client=namespace_client,
         table_id=table_id,
     )
-    properties = checked_properties(transaction_properties, commit_message)
-    destination = Destination.of(uri, storage_options, base_store_params, commit_lock, session).with_latest()
-    request = WriteRequest.of(
-        mode=mode,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        data_cache_bytes=data_cache_bytes,
-        max_page_bytes=max_page_bytes,
-        data_storage_version=requested_version(data_storage_version, use_legacy_format),
-        max_rows_per_group=max_rows_per_group,
-        external_blob_mode=external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        new_table_config=initial_entries(auto_cleanup_options),
-        progress=progress,
+    return LanceDataset.of(
+        write_version(
+            data_obj,
+            uri,
+            schema,
+            mode,
+            storage_options=storage_options,
+            base_store_params=base_store_params,
+            commit_lock=commit_lock,
+            session=session,
+            data_storage_version=data_storage_version,
+            use_legacy_format=use_legacy_format,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            enable_stable_row_ids=enable_stable_row_ids,
+            auto_cleanup_options=auto_cleanup_options,
+            commit_message=commit_message,
+            transaction_properties=transaction_properties,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            data_cache_bytes=data_cache_bytes,
+            max_page_bytes=max_page_bytes,
+            max_rows_per_group=max_rows_per_group,
+            external_blob_mode=external_blob_mode,
+            allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+            blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+            initial_bases=initial_bases,
+            target_bases=target_bases,
+            target_all_bases=target_all_bases,
+            progress=progress,
+        )
     )
-    commit_options = CommitOptions(
-        naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
-        stable_row_ids=enable_stable_row_ids,
-        storage_options=destination.storage_options,
-        progress=CommitProgress(line=destination.line),
-    )
-    made = write_rows(destination.log, destination.manifest, data_obj, schema, request, commit_options, properties)
-    return LanceDataset.of(destination.showing(made, destination.line))
 
 
 def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are described together

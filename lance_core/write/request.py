@@ -123,11 +123,19 @@ class WriteRequest:
         )
 
 
-def requested_version(data_storage_version: str | None, use_legacy_format: bool | None) -> str | None:
-    """Return the data file version that results from both arguments of a public function, as in pylance."""
+def requested_version(
+    data_storage_version: str | None, use_legacy_format: bool | None, stacklevel: int = 3
+) -> str | None:
+    """Return the data file version that results from both arguments of a public function, as in pylance.
+
+    Args:
+        data_storage_version: the argument of this name.
+        use_legacy_format: the argument of this name, which is deprecated.
+        stacklevel: the number of calls from the one that the warning is about to that of ``warn``.
+    """
     if use_legacy_format is None:
         return data_storage_version
-    warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=3)
+    warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=stacklevel)
     return "legacy" if use_legacy_format else "stable"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from lance_core.cleanup.automatic import initial_entries
 from lance_core.commit.commit import commit
 from lance_core.errors import (
     AlreadyExistsError,
@@ -15,33 +16,85 @@ from lance_core.errors import (
 from lance_core.file.external_values import ExternalValues
 from lance_core.places.references import read_manifest
 from lance_core.public.dataset_base_path import numbered_bases
+from lance_core.scan.table_view import Destination
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.table.base_paths import BasePath, FileLocator, reference_directories
 from lance_core.table.inner_bases import refuse_inner_bases
+from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.options import CommitOptions, CommitProgress
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, checked_properties
 from lance_core.write.data_input import to_reader
 from lance_core.write.fragment_writer import remove_placed_files, write_data_files
+from lance_core.write.request import WriteRequest, requested_version
 from lance_core.write.target import Mode, WriteTarget, data_places, known_dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
+    from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.file.session import Session
+    from lance_core.places.location import CommitLock
+    from lance_core.scan.table_view import Handle, TableView
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.write.data_input import ReaderLike
-    from lance_core.write.request import WriteRequest
 
-__all__ = ["remove_staged", "stage_rows", "write_rows"]
+__all__ = ["remove_staged", "stage_rows", "write_version"]
 
 _MAX_PLACEMENTS: Final = 10
 """Maximum number of times that an append is planned again because a cleanup removed its read version."""
+
+
+def write_version(
+    data: ReaderLike,
+    uri: str | Path | Handle | None,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    storage_options: dict[str, str] | None = None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+    commit_lock: CommitLock | None = None,
+    session: Session | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = False,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> TableView:
+    """Write rows as a new version, and return a view of it.
+
+    The arguments and errors are those of ``write_dataset``; those that have the same name in ``WriteRequest.of`` are
+    passed to it.
+    """
+    if uri is None:
+        raise InvalidInputError("uri must be given")
+    properties = checked_properties(transaction_properties, commit_message)
+    destination = Destination.of(uri, storage_options, base_store_params, commit_lock, session).with_latest()
+    request = WriteRequest.of(
+        mode=mode,
+        # The warning is for the caller of the public function that calls this one.
+        data_storage_version=requested_version(data_storage_version, use_legacy_format, stacklevel=4),
+        new_table_config=initial_entries(auto_cleanup_options),
+        **settings,
+    )
+    options = CommitOptions(
+        naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
+        stable_row_ids=enable_stable_row_ids,
+        storage_options=destination.storage_options,
+        progress=CommitProgress(line=destination.line),
+    )
+    made = _write_rows(destination.log, destination.manifest, data, schema, request, options, properties)
+    return destination.showing(made, destination.line)
 
 
 def stage_rows(
@@ -101,7 +154,7 @@ def stage_rows(
     return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
 
 
-def write_rows(
+def _write_rows(
     log: VersionLog,
     manifest: Manifest | None,
     data: ReaderLike,

@@ -133,6 +133,7 @@ DATASET_MEMBERS = {
     "has_stable_row_ids",
     "head",
     "initial_storage_options",
+    "insert",
     "join",
     "join_asof",
     "lance_schema",

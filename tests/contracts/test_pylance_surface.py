@@ -141,8 +141,8 @@ def test_absent_member_is_explained_in_a_subclass(dataset: lance_core.LanceDatas
     class Points(lance_core.LanceDataset):
         pass
 
-    with pytest.raises(AttributeError, match=r"^'Points' object has no attribute 'insert': use `write_dataset`"):
-        _ = Points(dataset.uri).insert
+    with pytest.raises(AttributeError, match=r"^'Points' object has no attribute 'create_scalar_index': indices "):
+        _ = Points(dataset.uri).create_scalar_index
 
 
 def test_attribute_error_inside_a_property_is_not_replaced(dataset: lance_core.LanceDataset) -> None:

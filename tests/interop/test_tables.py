@@ -4,6 +4,7 @@ import inspect
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 
 import lance
 import lance.fragment
@@ -436,3 +437,16 @@ def test_file_limits_that_are_not_given_are_those_of_pylance() -> None:
     found = (limits.max_rows_per_file, limits.max_bytes_per_file, limits.max_rows_per_group)
     names = ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group")
     assert found == tuple(reference[name].default for name in names)
+
+
+@pytest.mark.parametrize("library", [lance, lance_core], ids=lambda library: library.__name__)
+def test_insert_moves_the_handle_to_the_version_with_the_new_rows(tmp_path: Path, library: ModuleType) -> None:
+    lance.write_dataset(pa.table({"a": [1]}), tmp_path / "t")
+    dataset = library.dataset(tmp_path / "t")
+    dataset.insert(pa.table({"a": [2]}), max_rows_per_file=1, commit_message="more")
+    assert (dataset.version, dataset.to_table()["a"].to_pylist()) == (2, [1, 2])
+    dataset.insert(pa.table({"b": ["x"]}), mode="overwrite")
+    assert dataset.to_table().to_pydict() == {"b": ["x"]}
+    with pytest.raises((OSError, ValueError)):
+        dataset.insert(pa.table({"c": [1]}))
+    assert lance.dataset(tmp_path / "t").latest_version == 3
