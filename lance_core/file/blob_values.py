@@ -150,6 +150,10 @@ class BlobBytesSource:
             return arrays
         return [pa.concat_arrays(arrays).take(pa.array(places))]
 
+    def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
+        """Return the offsets of the descriptors."""
+        return self._described.guessed_offsets(rows)
+
     def _loaded(self, array: pa.Array) -> ReadSteps[pa.Array]:
         """Replace the descriptors by the values; those of all leaves are read together."""
         readings: list[ReadSteps[pa.Array]] = []

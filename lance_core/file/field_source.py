@@ -101,6 +101,13 @@ class FieldSource(Protocol):
             Arrays that together contain exactly the requested rows, in the same order.
         """
 
+    def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
+        """Return where reading individual rows finds offsets that other offsets locate, if all lists are equally long.
+
+        Args:
+            rows: row numbers, shape (num_rows,); ascending, possibly with duplicates, all within the file.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

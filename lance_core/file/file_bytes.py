@@ -87,7 +87,7 @@ class FileBytes:
     Args:
         store: the store that contains the file.
         path: path of the file in the store.
-        num_bytes: size of the file in bytes, as recorded in manifests; None if unknown, which costs a request.
+        num_bytes: size of the file in bytes, as recorded in manifests; None if unknown.
         keeps_mapping: whether a mapping of the file, which has a file descriptor, is kept for later reads.
 
     Attributes:
@@ -107,14 +107,17 @@ class FileBytes:
     ) -> None:
         """See the class docstring."""
         self.path = shown_path(store, path)
-        self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
         self._store = store
         self._key = path
         self._keeps_mapping = keeps_mapping
-        # Replaced as a whole, because other threads may read at the same time.
-        self._tail = (self.num_bytes, pa.py_buffer(b""))
         self._mapping: pa.Buffer | None = None
-        self.extend(max(0, self.num_bytes - TAIL_BYTES))
+        if num_bytes is None:
+            tail, num_bytes = store.get_tail(path, TAIL_BYTES)
+        else:
+            [tail] = store.get_ranges(path, [ByteRange(max(0, num_bytes - TAIL_BYTES), num_bytes)])
+        self.num_bytes: int = num_bytes
+        # Replaced as a whole, because other threads may read at the same time.
+        self._tail: tuple[int, pa.Buffer] = (self.num_bytes - tail.size, tail)
 
     @property
     def start(self) -> int:
@@ -231,7 +234,11 @@ def run_steps(steps: ReadSteps[T], read: Read) -> T:
 
 
 def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
-    """Combine several reads into one, which returns their results in the same order."""
+    """Combine several reads into one, which returns their results in the same order.
+
+    Reads of offsets go first. The other reads wait, and share the request for the values that the offsets locate: if
+    the offsets are cached, all values are read with one request.
+    """
     if len(readings) == 1:
         return [(yield from readings[0])]
     results: list[Any] = [None] * len(readings)
@@ -242,9 +249,11 @@ def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
         except StopIteration as finished:
             results[index] = finished.value
     while waiting:
-        found = yield [extent for _, _, ranges in waiting for extent in ranges]
-        still, at = [], 0
-        for index, steps, ranges in waiting:
+        first = [each for each in waiting if each[2] and each[2][0].holds_offsets] or waiting
+        still = [each for each in waiting if each not in first] if len(first) < len(waiting) else []
+        found = yield [extent for _, _, ranges in first for extent in ranges]
+        at = 0
+        for index, steps, ranges in first:
             part = found[at : at + len(ranges)]
             at += len(ranges)
             try:

@@ -3,6 +3,9 @@
 To read a single row of variable length, its offsets must be read first. They are read with their surroundings, in
 blocks, which are cached. The next row whose offsets are in the same block is then read with one request instead of two.
 
+The offsets of strings in a list are located by the offsets of the list. While the latter are read, the former are read
+from the place where they are if all lists have the same length. If this guess is wrong, they are read afterward.
+
 Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
@@ -15,7 +18,7 @@ import pyarrow as pa
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lance_core.file.file_bytes import Read
     from lance_core.file.page_cache import PageCache
@@ -32,19 +35,29 @@ _BLOCKS: Final = -1
 """Takes the place of a column in the keys of the cache."""
 
 
-def keeping_offsets(read: Read, cache: PageCache[Any], num_bytes: int) -> Read:
+def keeping_offsets(
+    read: Read, cache: PageCache[Any], num_bytes: int, guessed: Callable[[], Iterable[ByteRange]] = tuple
+) -> Read:
     """Return a function that reads the same bytes, and keeps the blocks of offsets.
 
     Args:
         read: reads ranges of the file.
         cache: the cache of the file.
         num_bytes: size of the file in bytes.
+        guessed: returns the ranges in which later steps probably find offsets; called before the first request for
+            offsets.
     """
+    is_first = True
 
     def read_and_keep(ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        nonlocal is_first
         numbers = {number for wanted in ranges if wanted.holds_offsets for number in _numbers(wanted)}
         if not numbers or len(numbers) > _MAX_BLOCKS:
             return read(ranges)
+        if is_first and any(cache.get((_BLOCKS, number)) is None for number in numbers):
+            later = {number for wanted in guessed() if wanted.stop <= num_bytes for number in _numbers(wanted)}
+            numbers |= later if len(numbers | later) <= _MAX_BLOCKS else set()
+        is_first = False
         known = {number: block for number in numbers if (block := cache.get((_BLOCKS, number))) is not None}
         absent = sorted(numbers - known.keys())
         others = [wanted for wanted in ranges if not wanted.holds_offsets]

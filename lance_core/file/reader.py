@@ -90,7 +90,7 @@ class FileReader:
         Args:
             store: the store that contains the file.
             path: path of the file in the store.
-            num_bytes: size of the file in bytes, as recorded in manifests; None if unknown, which costs a request.
+            num_bytes: size of the file in bytes, as recorded in manifests; None if unknown.
             field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
                 not contain the first fields of their table.
             page_states: cache for page information found while reading rows; None for a cache used by this reader only.
@@ -284,7 +284,12 @@ class FileReader:
             return [[] for _ in sources]
         read = self._bytes.scattered()
         if self._page_states is not None and not self._bytes.is_mapped:
-            read = keeping_offsets(read, self._page_states, self._bytes.num_bytes)
+            read = keeping_offsets(
+                read,
+                self._page_states,
+                self._bytes.num_bytes,
+                lambda: [each for source in sources for each in source.guessed_offsets(rows)],
+            )
         return run_steps(together([source.take_steps(rows) for source in sources]), read)
 
     def _batches(

@@ -22,7 +22,7 @@ from lance_core.io.byte_range import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["read_file_ranges", "read_whole_file"]
+__all__ = ["read_file_ranges", "read_file_tail", "read_whole_file"]
 
 _COPIED_BYTES: Final = 128 * 1024
 """Maximum total size in bytes at which up to ``_COPIED_RANGES`` ranges are copied instead of mapped: a process can have
@@ -46,6 +46,21 @@ def read_whole_file(path: str) -> pa.Buffer:
     finally:
         os.close(descriptor)
     return buffer
+
+
+def read_file_tail(path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+    """Read up to ``max_bytes`` bytes from the end of a file; return them, and the size of the file.
+
+    Raises:
+        OSError: the operating system reports an error.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        file_bytes = os.fstat(descriptor).st_size
+        [buffer] = _read(descriptor, path, [ByteRange(max(0, file_bytes - max_bytes), file_bytes)])
+    finally:
+        os.close(descriptor)
+    return buffer, file_bytes
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:

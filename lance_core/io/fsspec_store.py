@@ -151,6 +151,12 @@ class FsspecStore:
                 found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
         return found
 
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        # Azure has no requests for the last bytes of an object, and gcsfs does not return the object's size with them.
+        num_bytes = self.head(path).num_bytes
+        [tail] = self.get_ranges(path, [ByteRange(max(0, num_bytes - max_bytes), num_bytes)])
+        return tail, num_bytes
+
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:

@@ -42,7 +42,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
-from lance_core.io.file_ranges import read_file_ranges, read_whole_file
+from lance_core.io.file_ranges import read_file_ranges, read_file_tail, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
 from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
@@ -99,6 +99,10 @@ class LocalStore:
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         with _Translated(path, "read"):
             return read_file_ranges(path, ranges)
+
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        with _Translated(path, "read"):
+            return read_file_tail(path, max_bytes)
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()

@@ -55,6 +55,10 @@ class MemoryStore:
                 )
         return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        whole = self.get(path)
+        return whole.slice(max(0, whole.size - max_bytes)), whole.size
+
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:

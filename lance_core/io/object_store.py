@@ -167,6 +167,21 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        """Read the end of an object whose size is unknown.
+
+        Args:
+            path: path of the object.
+            max_bytes: number of bytes to read, at least 1; a smaller object is read as a whole.
+
+        Returns:
+            The last bytes, and the size of the object in bytes.
+
+        Raises:
+            NotFoundError: the object does not exist.
+        """
+        ...
+
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:

@@ -18,7 +18,7 @@ import os
 import random
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from lance_core.buffers.fork_lock import fork_lock
@@ -63,6 +63,13 @@ def client_of(settings: S3Settings) -> S3Client:
                 _clients.popitem(last=False)
         _clients.move_to_end(settings)
         return client
+
+
+class ReadBytes(NamedTuple):
+    """The bytes that a request returned, and the size of the object that contains them in bytes."""
+
+    data: bytes
+    object_bytes: int
 
 
 class S3Client:
@@ -120,17 +127,18 @@ class S3Client:
 
         return await self._repeating(send, _VERBS.get(operation, "write"), place, once=once)
 
-    async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
+    async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> ReadBytes:
         """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated."""
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
 
-        async def send() -> bytes:
+        async def send() -> ReadBytes:
             answer = await (await self._api()).get_object(**parameters)
             async with answer["Body"] as body:
                 data: bytes = await body.read()
-            return data
+            _, _, object_bytes = answer.get("ContentRange", "").rpartition("/")
+            return ReadBytes(data, int(object_bytes) if object_bytes.isdecimal() else len(data))
 
         return await self._repeating(send, "read", place, once=False)
 

@@ -106,7 +106,8 @@ class S3Store:
 
     def get(self, path: str) -> pa.Buffer:
         key = self._key(path)
-        return pa.py_buffer(self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path))))
+        read = self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path)))
+        return pa.py_buffer(read.data)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
@@ -122,6 +123,18 @@ class S3Store:
                 place = ranges[wanted[member]]
                 found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
         return found
+
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        place, key = self.uri_of(path), self._key(path)
+        try:
+            read = self._client.wait_for(lambda: self._client.read(self._bucket, key, place, f"bytes=-{max_bytes}"))
+        except LanceError as error:
+            # The server refuses to read the end of an empty object.
+            if _is_outside(error):
+                return pa.py_buffer(b""), 0
+            raise
+        tail = pa.py_buffer(read.data)
+        return tail.slice(max(0, tail.size - max_bytes)), read.object_bytes
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
@@ -210,10 +223,10 @@ class S3Store:
         asked = f"bytes={extent.start}-{extent.stop - 1}"
         found = 0
         try:
-            data = await self._client.read(self._bucket, self._key(path), self.uri_of(path), asked)
+            data = (await self._client.read(self._bucket, self._key(path), self.uri_of(path), asked)).data
             found = len(data)
         except LanceError as error:
-            if error.context.get("code") != "InvalidRange" and error.context.get("status") != 416:
+            if not _is_outside(error):
                 raise
         if found != extent.num_bytes:
             raise CorruptDataError(
@@ -236,3 +249,8 @@ class S3Store:
 
     def _new_object(self, path: str) -> dict[str, Any]:
         return {**self._object(path), **placement(self._client.settings)}
+
+
+def _is_outside(error: LanceError) -> bool:
+    """Return whether a request failed because the requested range is outside the object."""
+    return error.context.get("code") == "InvalidRange" or error.context.get("status") == 416

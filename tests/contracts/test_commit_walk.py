@@ -15,7 +15,19 @@ from lance_core.optimize import Compaction
 from tests.support.walks import check_steps, climbs_of, crossed_by, exceptions_of, steps_of
 
 ROWS = pa.table({"a": range(1_000), "b": ["x"] * 1_000, "c": [[row] for row in range(1_000)]})
-STORE_CALLS = {"create", "delete", "get", "get_ranges", "head", "list", "list_names", "put", "put_if_absent", "write"}
+STORE_CALLS = {
+    "create",
+    "delete",
+    "get",
+    "get_ranges",
+    "get_tail",
+    "head",
+    "list",
+    "list_names",
+    "put",
+    "put_if_absent",
+    "write",
+}
 ONE_OF = "transactions/operations/append"
 COMMIT = "commit/commit"
 

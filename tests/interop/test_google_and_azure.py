@@ -72,6 +72,10 @@ def test_the_store_verbs_behave_alike_on_google_and_azure(cloud: Cloud) -> None:
     assert store.head(path).num_bytes == 10
     ranges = [ByteRange(8, 10), ByteRange(0, 0), ByteRange(2, 4)]
     assert [bytes(part) for part in store.get_ranges(path, ranges)] == [b"89", b"", b"23"]
+    assert [(bytes(tail), size) for tail, size in (store.get_tail(path, 3), store.get_tail(path, 99))] == [
+        (b"789", 10),
+        (b"0123456789", 10),
+    ]
     for past in (ByteRange(5, 11), ByteRange(20, 22)):
         with pytest.raises(CorruptDataError):
             store.get_ranges(path, [past])

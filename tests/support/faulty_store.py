@@ -68,6 +68,11 @@ class FaultyStore:
         self.note_ranges(path, ranges)
         return self.run("get_ranges", path, lambda: self.inner.get_ranges(path, ranges))
 
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        tail, num_bytes = self.run("get_tail", path, lambda: self.inner.get_tail(path, max_bytes))
+        self.note_ranges(path, [ByteRange(num_bytes - tail.size, num_bytes)])
+        return tail, num_bytes
+
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:

@@ -81,8 +81,8 @@ def measured(version: str, kind: str) -> tuple[Cost, Cost]:
     """Return what a take costs on a dataset that was just opened, and then a take of another row nearby."""
     values = columns()[kind]
     row = len(values) // 3
-    with _written(version, kind, values) as store:
-        dataset = lance_core.dataset(_URI)
+    with written(version, kind, values) as (store, uri):
+        dataset = lance_core.dataset(uri)
         return tuple(_cost(store, lambda at=at: _check(dataset, values, kind, at)) for at in (row, row + 7))
 
 
@@ -108,7 +108,8 @@ def field(version: str, kind: str, values: pa.Array) -> pa.Field:
 
 
 @contextmanager
-def _written(version: str, kind: str, values: pa.Array) -> Iterator[CountingStore]:
+def written(version: str, kind: str, values: pa.Array) -> Iterator[tuple[CountingStore, str]]:
+    """Write a table with the column ``c``, and return its store and URI."""
     store = CountingStore(MemoryStore())
     register_store(_NAMESPACE, store)
     try:
@@ -116,7 +117,7 @@ def _written(version: str, kind: str, values: pa.Array) -> Iterator[CountingStor
         stored = blob_array(values.to_pylist()) if kind == "blob descriptor" and version == "2.2" else values
         rows = pa.Table.from_arrays([stored], schema=pa.schema([column]))
         lance_core.write_dataset(rows, _URI, data_storage_version=version)
-        yield store
+        yield store, _URI
     finally:
         unregister_store(_NAMESPACE)
 

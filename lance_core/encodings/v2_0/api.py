@@ -145,22 +145,24 @@ class PageBuilder:
 
 
 def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
-    """Run several decoders in parallel, round by round."""
+    """Run several decoders in parallel, round by round. Those that read offsets go first, and the others wait."""
     results: list[Any] = [None] * len(parts)
     answers: dict[int, list[pa.Buffer] | None] = dict.fromkeys(range(len(parts)))
+    waiting: dict[int, list[Spans]] = {}
     while True:
-        asked: dict[int, list[Spans]] = {}
         for index, answer in answers.items():
             try:
-                asked[index] = parts[index].send(answer) if answer is not None else next(parts[index])
+                waiting[index] = parts[index].send(answer) if answer is not None else next(parts[index])
             except StopIteration as stop:
                 results[index] = stop.value
-        if not asked:
+        if not waiting:
             return results
-        buffers = yield [spans for wanted in asked.values() for spans in wanted]
+        first = {index: wanted for index, wanted in waiting.items() if wanted and wanted[0].are_offsets} or waiting
+        waiting = {index: wanted for index, wanted in waiting.items() if index not in first}
+        buffers = yield [spans for wanted in first.values() for spans in wanted]
         answers = {}
         position = 0
-        for index, wanted in asked.items():
+        for index, wanted in first.items():
             answers[index] = buffers[position : position + len(wanted)]
             position += len(wanted)
 

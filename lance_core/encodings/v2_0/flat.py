@@ -45,6 +45,9 @@ __all__ = [
 
 _OFFSET_BITS: Final = 64
 
+_LOCATING_BYTES: Final = 64 * 1024
+"""More offsets than this belong to a scan, which reads them together with other values, and does not keep them."""
+
 _SMALL_BITMAP_BYTES: Final = 256 * 1024
 
 
@@ -126,7 +129,7 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
         values = yield from read_flat(message, rows, page)
     else:
         places = page.bytes(message.buffer, rows.scaled(_OFFSET_BITS // 8))
-        [values] = yield [replace(places, are_offsets=True)]
+        [values] = yield [replace(places, are_offsets=places.total <= _LOCATING_BYTES)]
     return np.frombuffer(values, "<u8", rows.total)
 
 

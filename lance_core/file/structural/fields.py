@@ -239,6 +239,10 @@ class StructuralSource:
         step = len(self._columns)
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
+    def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
+        """Return nothing: no offsets are located by others."""
+        return ()
+
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
         """Return the merge keys of all pages of a leaf, which are computed only once."""
         if column.index not in self._keys:

@@ -149,6 +149,10 @@ class LegacyFieldSource:
         array = yield from self._metadata.pages.decode(self._field, self._runs(starts, stops), Extents())
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
+    def guessed_offsets(self, rows: NDArray[np.int64]) -> list[ByteRange]:
+        """Return the offsets of the items that rows have if all lists of a batch have the same number of items."""
+        return self._metadata.pages.guessed_offsets(self._field, self._runs(rows, rows + 1))
+
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:
         """Split ranges of rows of the file at batch boundaries; return ascending, disjoint runs."""
         offsets = self._first_rows

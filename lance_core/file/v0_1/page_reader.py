@@ -10,7 +10,7 @@ reads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lance_core.encodings.v0_1.list_offsets import decode_lists, offset_dtype, s
 from lance_core.encodings.v0_1.plain import PlainLayout, decode_plain, plain_layout
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.file_bytes import together
+from lance_core.io.byte_range import ByteRange
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["PageReader", "Runs"]
 
 Positions: TypeAlias = "NDArray[np.int64]"
+
+_STRING_OFFSET: Final = np.dtype("<i8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,35 @@ class PageReader:
         except (CorruptDataError, NotSupportedError) as error:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
+    def guessed_offsets(self, field: Field, runs: Runs) -> list[ByteRange]:
+        """Return where the offsets of items are if all lists of a batch have the same number of items."""
+        if field.is_struct:
+            return [each for child in field.children for each in self.guessed_offsets(child, runs)]
+        if not field.is_list:
+            return []
+        [item] = field.children
+        num_lists, num_items = self._num_rows(field)[runs.batches], self._num_rows(item)[runs.batches]
+        starts = np.minimum(runs.starts * (num_items / np.maximum(num_lists, 1)), num_items).astype(np.int64)
+        return self._offsets(item, Runs(runs.batches, starts, np.minimum(starts + 1, num_items)).filled())
+
+    def _offsets(self, field: Field, runs: Runs) -> list[ByteRange]:
+        """Return the ranges of the offsets of some rows, and of their items as :meth:`guessed_offsets` does."""
+        if field.is_struct:
+            return [each for child in field.children for each in self._offsets(child, runs)]
+        dtype = arrow_type(field)
+        if not field.is_list and not is_variable_width(dtype):
+            return []
+        item_bytes = offset_dtype(dtype).itemsize if field.is_list else _STRING_OFFSET.itemsize
+        places = self._table.pages(field.id)[0][runs.batches] + runs.starts * item_bytes
+        own = [ByteRange(place, place + 2 * item_bytes) for place in places.tolist()]
+        return own + self.guessed_offsets(field, runs)
+
+    def _num_rows(self, field: Field) -> Positions:
+        """Return the number of rows of a field in each batch; a struct has as many as its first member."""
+        while field.is_struct and field.children:
+            field = field.children[0]
+        return self._table.pages(field.id)[1] - field.is_list
+
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> ReadSteps[pa.Array]:
         """Read the values of a dictionary; the page table does not list them. Empty values are read as null.
 
@@ -157,7 +189,7 @@ class PageReader:
     def _binary_values(
         self, dtype: pa.DataType, nullable: bool, runs: Runs, positions: Positions, extents: Extents
     ) -> ReadSteps[pa.Array]:
-        words = yield from self._words(runs, positions, np.dtype("<i8"), extents)
+        words = yield from self._words(runs, positions, _STRING_OFFSET, extents)
         lengths, starts, stops = split_offsets(words, runs.num_rows, self._file_bytes)
         data = yield from extents.gather(starts, stops)
         return decode_binary(dtype, nullable, lengths, data)

@@ -12,7 +12,7 @@ Source: ``lance.encodings.Blob``; behavior of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.file.v2_0.column_pages import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance_core.encodings.v2_0.api import Steps
     from lance_core.file.v2_0.column_pages import ColumnPages
@@ -84,3 +84,7 @@ class BlobNode:
             data = pa.py_buffer(b"".join(parts))
         validity = None if not bool(is_null.any()) else ~is_null
         return [array_from_strings(Strings(offsets, data, validity), self.dtype, "blob")]
+
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        return ()

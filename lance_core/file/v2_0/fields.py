@@ -192,6 +192,13 @@ class _Source:
             return arrays
         return [joined(arrays).take(pa.array(np.cumsum(np.concatenate(([0], steps != 0)))))]
 
+    def guessed_offsets(self, rows: NDArray[np.int64]) -> list[ByteRange]:
+        """Return the offsets of the items that rows have if all lists of a page have the same number of items."""
+        if not len(rows) or not self._node.below:
+            return []
+        guessed = self._node.guessed_offsets(Spans.of_points(np.unique(rows)))
+        return [each for steps in guessed for each in first_ranges(steps, is_mapped=False) if each.holds_offsets]
+
     def _bytes_of(self, start: int, stop: int) -> int:
         rows = Spans.single(start, stop)
         own = sum(column.bytes_of(rows) for column in self._node.columns)

@@ -9,7 +9,7 @@ Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.v2_0.column_pages import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -93,6 +93,15 @@ class ListNode:
         items = yield from self.item.decode(ends.wanted)
         return [_list_array(self.dtype, ends, joined(items))]
 
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        items = np.interp(rows.positions(), self.pages.edges, self.item_starts).astype(np.int64)
+        items = np.unique(items[items < self.item_starts[-1]])
+        if not len(items):
+            return ()
+        first = Spans.of_points(items)
+        return [self.item.decode(first), *self.item.guessed_offsets(first)]
+
     def read_ends(self, rows: Spans) -> Steps[Ends]:
         """Read where the items of some lists start and end, as item numbers counted across all pages."""
         split = self.pages.split(rows)
@@ -152,6 +161,10 @@ class BytesNode:
         values = data.buffers()[1]
         strings = Strings(ends.offsets, values if values is not None else pa.py_buffer(b""), ends.validity)
         return [array_from_strings(strings, self.dtype, "lists of bytes")]
+
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        return ()
 
 
 def _read_list_page(page: Page, rows: Spans, buffers: PageBuffers) -> Steps[Ends]:

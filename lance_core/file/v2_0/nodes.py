@@ -15,7 +15,7 @@ Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from lance_core.encodings.v2_0.registry import decode_array
 from lance_core.file.v2_0.column_pages import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance_core.encodings.v2_0.api import PageBuffers, Steps
     from lance_core.encodings.v2_0.spans import Spans
@@ -54,6 +54,9 @@ class Node(Protocol):
 
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
         """Decode rows as consecutive arrays; if there are no rows, return one empty array."""
+
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """Return decoders of the items that the rows have if all lists of a page have the same number of items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,10 @@ class ValueNode:
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
         """See ``Node``."""
         return (yield from self.pages.decode(rows, self._page)) or [pa.nulls(0, self.dtype)]
+
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        return ()
 
     def _page(self, page: Page, rows: Spans, buffers: PageBuffers) -> Steps[pa.Array]:
         array = yield from decode_array(page.array_encoding, self.dtype, rows, buffers)
@@ -131,6 +138,10 @@ class PackedNode:
             for array in arrays
         ]
 
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class StructNode:
@@ -168,3 +179,7 @@ class StructNode:
         parts = yield from together([member.decode(rows) for member in self.members])
         members = [joined(arrays) for arrays in parts]
         return [pa.Array.from_buffers(self.dtype, rows.total, [None], children=members)]
+
+    def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
+        """See ``Node``."""
+        return [steps for member in self.members for steps in member.guessed_offsets(rows)]

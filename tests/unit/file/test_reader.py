@@ -40,6 +40,11 @@ class _CountingStore(MemoryStore):
         self.requests.append(list(ranges))
         return super().get_ranges(path, ranges)
 
+    def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
+        tail, num_bytes = super().get_tail(path, max_bytes)
+        self.requests.append([ByteRange(num_bytes - tail.size, num_bytes)])
+        return tail, num_bytes
+
 
 def _store(table: pa.Table = TABLE, *, batch_rows: int = 130, **options: int) -> _CountingStore:
     store = _CountingStore()

@@ -24,6 +24,7 @@ CALLS = {
     "head": STORE.head,
     "get": STORE.get,
     "get_ranges": lambda path: STORE.get_ranges(path, []),
+    "get_tail": lambda path: STORE.get_tail(path, 1),
     "put": lambda path: STORE.put(path, b"x"),
     "put_if_absent": lambda path: STORE.put_if_absent(path, b"x"),
     "create": STORE.create,
@@ -65,11 +66,21 @@ def test_storage_error_keeps_the_errno_of_a_file_in_the_way(tmp_path: Path) -> N
     assert caught.value.errno in (errno.ENOTDIR, errno.EEXIST)
 
 
-@pytest.mark.parametrize("call", ["head", "get", "get_ranges"])
+@pytest.mark.parametrize("call", ["head", "get", "get_ranges", "get_tail"])
 def test_missing_files_are_named_in_not_found_errors(tmp_path: Path, call: str) -> None:
     with pytest.raises(NotFoundError, match="does not exist") as caught:
         CALLS[call](f"{tmp_path}/x")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, f"{tmp_path}/x")
+
+
+@pytest.mark.parametrize("store", [STORE, MemoryStore()], ids=["local", "memory"])
+def test_tail_of_an_object_comes_with_its_size(tmp_path: Path, store: ObjectStore) -> None:
+    path = f"{tmp_path}/x"
+    for content in (b"", b"0123456789", bytes(300_000)):
+        store.put(path, content)
+        for max_bytes in (1, 10, 11, 200_000):
+            tail, num_bytes = store.get_tail(path, max_bytes)
+            assert (tail.to_pybytes(), num_bytes) == (content[-max_bytes:], len(content))
 
 
 def test_links_to_files_are_listed_as_files(tmp_path: Path) -> None:

@@ -62,6 +62,17 @@ def test_s3_ranges_are_returned_in_the_requested_order(store: S3Store, root: str
     assert store.get_ranges(path, []) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"0123456789"])
+def test_s3_tail_of_an_object_comes_with_its_size(store: S3Store, root: str, content: bytes) -> None:
+    path = store.join(root, "data")
+    store.put(path, content)
+    for max_bytes in (1, 10, 11):
+        tail, num_bytes = store.get_tail(path, max_bytes)
+        assert (tail.to_pybytes(), num_bytes) == (content[-max_bytes:], len(content))
+    with pytest.raises(NotFoundError):
+        store.get_tail(store.join(root, "absent"), 8)
+
+
 @pytest.mark.parametrize("wanted", [ByteRange(0, 11), ByteRange(10, 11), ByteRange(500, 510)])
 def test_s3_range_past_the_end_raises_corrupt_data(store: S3Store, root: str, wanted: ByteRange) -> None:
     path = store.join(root, "data")
