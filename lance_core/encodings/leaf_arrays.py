@@ -28,6 +28,8 @@ from lance_core.encodings.kernels.bits import pack_mask, slice_bitmap, unpack_bi
 from lance_core.errors import CorruptDataError, NotSupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "block_from_array",
     "bytes_of",
     "is_variable_width",
+    "spanning",
     "validity_of",
     "with_nulls",
 ]
@@ -52,6 +55,21 @@ _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
     """Return a buffer as a (num_bytes,) uint8 view."""
     return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.empty(0, np.uint8)
+
+
+def spanning(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
+    """Return an array that contains all of several buffers, and the start of each buffer in it.
+
+    Nothing is copied: the array extends from the lowest address to the highest. Only the bytes of the buffers may be
+    accessed, because the memory between them may contain anything, or may not exist.
+    """
+    filled = [buffer for buffer in buffers if buffer.size]
+    if not filled:
+        return np.empty(0, np.uint8), [0] * len(buffers)
+    first = min([buffer.address for buffer in filled])
+    stop = max([buffer.address + buffer.size for buffer in filled])
+    whole = pa.foreign_buffer(first, stop - first, base=filled)
+    return bytes_of(whole), [buffer.address - first if buffer.size else 0 for buffer in buffers]
 
 
 def is_variable_width(dtype: pa.DataType) -> bool:

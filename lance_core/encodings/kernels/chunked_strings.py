@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lance_core.buffers.pool_arrays import uninitialized
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.loading import compiled_kernels
 from lance_core.encodings.kernels.segments import Segments
@@ -44,7 +45,7 @@ def join_chunks(
     compiled = compiled_kernels("strings", num_bytes)
     if compiled is not None:
         fits = num_bytes <= _MAX_INT32
-        joined = np.empty(int(num_values.sum()) + 1, np.int32 if fits else np.int64)
+        joined = uninitialized(int(num_values.sum()) + 1, np.int32 if fits else np.int64)
         data = compiled.join_chunks(chunks.data, chunks.starts, chunks.sizes, num_values, offset_bytes, joined)
         return None if data is None else (joined, data)
     return _join_with_numpy(chunks, num_values, offset_bytes)
@@ -69,7 +70,7 @@ def _join_with_numpy(
     data = Segments(chunks.data, chunks.starts + starts, stops - starts).gather()
     # Make offsets relative to the joined bytes: shift the offsets of every chunk, and drop all ends except the last.
     shifts = np.cumsum(stops - starts) - stops
-    joined = np.empty(int(num_values.sum()) + 1, np.int32 if len(data) <= _MAX_INT32 else np.int64)
+    joined = uninitialized(int(num_values.sum()) + 1, np.int32 if len(data) <= _MAX_INT32 else np.int64)
     joined[:-1] = (offsets.astype(joined.dtype) + np.repeat(shifts.astype(joined.dtype), num_offsets))[~ends_chunk]
     joined[-1] = len(data)
     return joined, data

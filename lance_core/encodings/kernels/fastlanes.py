@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lance_core.buffers.pool_arrays import uninitialized
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.loading import compiled_kernels
 from lance_core.encodings.kernels.segments import Segments
@@ -79,7 +80,7 @@ def unpack_pieces(
         A new array of (sum of num_values,) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
-    out = np.empty(int(num_values.sum()), dtype)
+    out = uninitialized(int(num_values.sum()), dtype)
     compiled = compiled_kernels("fastlanes", out.nbytes)
     if compiled is not None and bool((starts % 8 == starts[:1] % 8).all()):
         compiled.unpack(data, starts, widths, num_values, value_bits, out.view(np.uint8))

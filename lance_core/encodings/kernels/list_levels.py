@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lance_core.buffers.pool_arrays import uninitialized
 from lance_core.encodings.kernels.loading import compiled_kernels
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is not None:
         num_entries = int(np.count_nonzero(repetition))
-        offsets = np.empty(num_entries + 1, _offset_dtype(len(repetition)))
+        offsets = uninitialized(num_entries + 1, _offset_dtype(len(repetition)))
         outer = np.empty(num_entries + 1, np.uint16)
         compiled.peel_full(repetition, offsets, outer)
         return PeeledLists(offsets, None, outer[:-1], None)
@@ -84,7 +85,7 @@ def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], r
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)
     num_entries = int(np.count_nonzero(repetition))
-    offsets = np.empty(num_entries + 1, _offset_dtype(len(repetition)))
+    offsets = uninitialized(num_entries + 1, _offset_dtype(len(repetition)))
     is_valid = np.empty(num_entries + 1, np.bool_)
     outer_repetition, outer_definition = np.empty(num_entries + 1, np.uint16), np.empty(num_entries + 1, np.uint16)
     levels = (rules.null_level, rules.empty_level, rules.highest_own, rules.highest_slot)

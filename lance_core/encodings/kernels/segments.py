@@ -1,6 +1,6 @@
 """Byte segments: selecting many byte ranges from one array, and interleaving several lists of ranges.
 
-Two operations move almost every byte of a page. Each runs inside a single Arrow kernel, without a Python loop::
+Two operations move almost every byte of a page::
 
     gather       |..AAAA...BB.....CCCC|            ->  AAAABBCCCC
     interleave   (AAAA, BB, CCCC), (x, y, z)       ->  AAAAxBByCCCCz
@@ -8,8 +8,8 @@ Two operations move almost every byte of a page. Each runs inside a single Arrow
 ``gather`` is used to read chunks (values without headers), ``interleave`` to write them (header, levels, values,
 padding).
 
-Source: our measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
-``binary_join_element_wise`` 8 to 9 GB/s; a loop of ``memoryview`` copies moves 3 to 5 GB/s.
+Source: our measurements with segments of 4 to 16 KiB: the compiled kernel moves 8 to 9 GB/s, as does Arrow's
+``binary_join_element_wise``; Arrow's ``take`` moves 5 to 7 GB/s, and a Python loop 3 to 6 GB/s.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_core.buffers.pool_arrays import uninitialized
+from lance_core.encodings.kernels.loading import compiled_kernels
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,16 +34,24 @@ __all__ = ["Segments", "interleave"]
 _FEW_BYTES: Final = 32
 """Segments smaller than this are copied with numpy indexing, which is faster for them and allows overlaps."""
 
+_LARGE_BYTES: Final = 1024
+"""On average at least this large, segments are copied by a Python loop, unless the compiled kernel is available."""
+
+_MAX_SPREAD: Final = 64
+"""Arrow's ``take`` allocates memory in proportion to the distances between segments: it is used only if the segments
+span at most this many times their total size."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Many byte strings in one array; segment i is ``data[starts[i] : starts[i] + sizes[i]]``.
 
-    Starts ascend, and segments do not overlap. Code that creates segments from untrusted positions must first check
-    that the positions are inside ``data``.
+    Segments do not overlap, and can be in any order. Code that creates segments from untrusted positions must first
+    check that the positions are inside ``data``.
 
     Attributes:
-        data: (num_bytes,) uint8.
+        data: (num_bytes,) uint8. Only the bytes of segments may be accessed; there may be no memory between them, if
+            :func:`~lance_core.encodings.leaf_arrays.spanning` has created the array.
         starts: (num_segments,) int64, start of each segment in bytes.
         sizes: (num_segments,) int64, size of each segment in bytes.
     """
@@ -120,7 +131,7 @@ class Segments:
         return shortened.gather().reshape(self.num_segments, segment_bytes)
 
     def _gather_evenly_spaced(self, step: int, size: int) -> NDArray[np.uint8]:
-        out = np.empty(self.num_bytes, np.uint8)
+        out = uninitialized(self.num_bytes)
         num_equal = self.num_segments - 1
         equal = np.lib.stride_tricks.as_strided(
             self.data[int(self.starts[0]) :], (num_equal, size), (step, 1), writeable=False
@@ -130,12 +141,21 @@ class Segments:
         return out
 
     def _gather_anywhere(self, stops: NDArray[np.int64]) -> NDArray[np.uint8]:
+        num_bytes = self.num_bytes
+        compiled = compiled_kernels("segments", num_bytes)
+        if compiled is not None:
+            joined: NDArray[np.uint8] = compiled.join(self.data, self.starts, self.sizes, num_bytes)
+            return joined
+        is_spread = int(stops[-1] - self.starts[0]) > _MAX_SPREAD * num_bytes
+        if is_spread or num_bytes >= _LARGE_BYTES * self.num_segments or bool((np.diff(self.starts) < 0).any()):
+            pieces = zip(self.starts.tolist(), stops.tolist(), strict=True)
+            return np.concatenate([self.data[start:stop] for start, stop in pieces])
         # The wanted segments are the even entries of an array whose odd entries are the gaps between them.
         bounds = np.empty(2 * self.num_segments, np.int64)
         bounds[0::2] = self.starts
         bounds[1::2] = stops
         taken = _binary_array(self.data, bounds).take(pa.array(np.arange(0, 2 * self.num_segments, 2)))
-        return np.frombuffer(taken.buffers()[2], np.uint8, self.num_bytes)
+        return np.frombuffer(taken.buffers()[2], np.uint8, num_bytes)
 
 
 def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.encodings.leaf_arrays import bytes_of, spanning
 from lance_core.encodings.page_decoder import (
     assemble,
     open_page,
@@ -62,9 +62,6 @@ _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
 """Neighboring segments with fewer bytes than this are decoded together."""
-
-_MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if it is at most this many times as large as the buffers."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
@@ -320,18 +317,8 @@ def _read_pages_as_one(
     pages = [column.pages[page] for page in page_indices]
     with _Located(column, page_indices[0]):
         if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
-            buffers = [buffer for page in pages for buffer in page.buffers]
-            whole = ByteRange(min(buffer.start for buffer in buffers), max(buffer.stop for buffer in buffers))
-            is_dense = whole.num_bytes <= _MAX_SPREAD * sum(buffer.num_bytes for buffer in buffers)
-            if not is_mapped or not is_dense:
-                found = yield buffers
-                return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
-            # One extent, in which the chunks of all pages can be decoded in place.
-            [extent] = yield [whole]
-            span = bytes_of(extent)
-            starts = [buffer.start - whole.start for buffer in buffers]
-            views = [span[at : at + buffer.num_bytes] for at, buffer in zip(starts, buffers, strict=True)]
-            return _decoded_as_one(column, pages, views, rows, (whole.start, span))
+            found = yield [buffer for page in pages for buffer in page.buffers]
+            return _decoded_as_one(column, pages, found, rows)
         opened = yield from _opened_together(column, page_indices, states, is_mapped=is_mapped)
         starts = [page.buffers[1].start for page in pages]
         state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
@@ -340,34 +327,16 @@ def _read_pages_as_one(
         return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
 
 
-def _decoded_as_one(
-    column: LeafColumn,
-    pages: Sequence[Page],
-    views: Sequence[NDArray[np.uint8]],
-    rows: Rows,
-    span: tuple[int, NDArray[np.uint8]] | None = None,
-) -> LeafPage:
-    """Decode all rows of several pages whose buffers are all in memory.
-
-    Args:
-        column: the leaf.
-        pages: the pages.
-        views: the bytes of all buffers of the pages.
-        rows: as in :func:`_read_pages_as_one`.
-        span: start and bytes of a range of the file that contains all buffers; None if they were read separately.
-    """
-    rest = iter(views)
+def _decoded_as_one(column: LeafColumn, pages: Sequence[Page], buffers: Sequence[pa.Buffer], rows: Rows) -> LeafPage:
+    """Decode all rows of several pages; ``buffers`` are the buffers of all pages."""
+    rest = iter(buffers)
     of_pages = [list(itertools.islice(rest, len(page.buffers))) for page in pages]
-    if span is None:
-        data = [of_page[1] for of_page in of_pages]
-        starts = list(itertools.accumulate(map(len, data[:-1]), initial=0))
-        joined = np.concatenate(data)
-    else:
-        first, joined = span
-        starts = [page.buffers[1].start - first for page in pages]
+    # The chunks of all pages are decoded in place.
+    data, starts = spanning([of_page[1] for of_page in of_pages])
+    views = [list(map(bytes_of, of_page)) for of_page in of_pages]
     lengths = [page.length for page in pages]
-    state = open_pages(column.field, [page.layout for page in pages], of_pages, lengths, starts)
-    return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
+    state = open_pages(column.field, [page.layout for page in pages], views, lengths, starts)
+    return run_in_memory(read_leaf(column.field, state, rows), (data, data))
 
 
 def _opened_together(

@@ -1,6 +1,6 @@
 """Neighboring fragments that are read together give the rows that they give alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,43 @@ def test_damaged_file_in_a_group_is_named_after_the_rows_before_it(tmp_path: Pat
     with pytest.raises(CorruptDataError, match=damaged.name):
         found.extend(dataset.to_batches(columns=["k"]))
     assert sum(batch.num_rows for batch in found) == 2 * PER_FRAGMENT * 3
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_damaged_bytes_in_a_group_have_the_effect_that_they_have_in_one_fragment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, compiled: str
+) -> None:
+    monkeypatch.setenv("LANCE_CORE_COMPILED", compiled)
+    path = tmp_path / "t"
+    lance.write_dataset(rows(), path, max_rows_per_file=PER_FRAGMENT, data_storage_version=version)
+    # Dictionaries of different chunks may be different ones.
+    columns = [name for name in rows(3).column_names if name != "few"]
+    numbers = np.random.default_rng(17)
+    effects = set()
+    for number in range(15):
+        dataset = lance_core.dataset(path)
+        damaged = path / "data" / dataset.get_fragments()[number % NUM_FRAGMENTS].data_files()[0].path
+        content = damaged.read_bytes()
+        broken = np.frombuffer(content, np.uint8).copy()
+        # The metadata at the end of the file stays as it is.
+        broken[numbers.integers(0, len(content) * 3 // 4, 12)] = numbers.integers(0, 256, 12)
+        damaged.write_bytes(broken.tobytes())
+        effect = outcome(lambda dataset=dataset: dataset.to_table(columns=columns))
+        assert effect == outcome(lambda: alone(str(path), columns=columns))
+        effects.add(type(effect))
+        damaged.write_bytes(content)
+    assert len(effects) == 2
+
+
+def outcome(read: Callable[[], pa.Table]) -> bytes | str:
+    """The rows, or what is said about the damage."""
+    try:
+        [batch] = read().combine_chunks().to_batches()
+        # Without the bitmaps of columns that have no nulls.
+        return bytes(pa.concat_batches([batch, batch.slice(0, 0)]).serialize())
+    except CorruptDataError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("columns", [None, ["s", "_rowaddr", "_rowid"], ["_rowoffset", "few", "l"]], ids=str)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lance_core.encodings.kernels.compiled.jit import kernel, read_only
+from lance_core.encodings.kernels.compiled.segments import join
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,13 +41,9 @@ def join_chunks(
     # An offset may start at any byte, because the data may be a mapping of the whole file.
     num_words = max(0, len(data) - offset_bytes + 1)
     words = np.ndarray((num_words,), np.dtype(f"<u{offset_bytes}"), data, strides=(1,))
-    pieces = np.empty((len(starts), 2), np.int64)
+    pieces = np.empty((2, len(starts)), np.int64)
     total = _join_offsets(read_only(words), starts, sizes, num_values, offset_bytes, out_offsets, pieces)
-    if total < 0:
-        return None
-    out = np.empty(total, np.uint8)
-    _join_bytes(read_only(data), pieces, out)
-    return out
+    return None if total < 0 else join(data, pieces[0], pieces[1], total)
 
 
 @kernel
@@ -74,16 +71,7 @@ def _join_offsets(
             previous = offset
         if previous > sizes[chunk]:
             return -1
-        pieces[chunk, 0] = starts[chunk] + first
-        pieces[chunk, 1] = previous - first
+        pieces[0, chunk] = starts[chunk] + first
+        pieces[1, chunk] = previous - first
         total += previous - first
     return total
-
-
-@kernel
-def _join_bytes(data: Any, pieces: Any, out: Any) -> None:
-    to = 0
-    for piece in range(len(pieces)):
-        start, size = pieces[piece, 0], pieces[piece, 1]
-        out[to : to + size] = data[start : start + size]
-        to += size

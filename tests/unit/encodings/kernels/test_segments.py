@@ -29,6 +29,21 @@ def test_segments_gather_joins_their_bytes(starts, sizes, joined):
     assert _segments(starts, sizes).gather().tobytes() == joined
 
 
+@pytest.mark.parametrize("compiled", ["0", "1"])
+@pytest.mark.parametrize("mean_bytes", [20, 3_000])
+@pytest.mark.parametrize("distance", [5, 100_000])
+def test_gather_joins_segments_in_any_order(monkeypatch, compiled, mean_bytes, distance):
+    monkeypatch.setenv("LANCE_CORE_COMPILED", compiled)
+    random = np.random.default_rng(mean_bytes)
+    sizes = random.integers(0, 2 * mean_bytes, 50)
+    starts = np.cumsum(sizes + random.integers(0, distance, 50)) - sizes
+    data = random.integers(0, 256, int(starts[-1] + sizes[-1]), np.uint8)
+    for order in (np.arange(50), np.arange(50)[::-1], random.permutation(50)):
+        segments = Segments(data, starts[order], sizes[order])
+        expected = b"".join(segments.segment(index).tobytes() for index in range(50))
+        assert segments.gather().tobytes() == expected
+
+
 def test_gather_of_adjacent_segments_is_a_view():
     assert np.shares_memory(_segments([2, 4], [2, 2]).gather(), DATA)
 
