@@ -1,8 +1,8 @@
 """Executes a task: reads the live rows of its fragments in order, and writes them to new files.
 
-Rows are streamed: at any time, only a few decoded pages of one fragment and the pages being written are in memory,
-regardless of the size of the fragments. If the execution fails, the files that it has finished are removed; no version
-refers to them.
+Rows are streamed: at any time, only a few decoded pages and the pages being written are in memory, regardless of the
+size of the fragments. Neighboring small fragments are read as if they were one. If the execution fails, the files that
+it has finished are removed; no version refers to them.
 
 Blobs are rewritten: their values are loaded in place of the descriptors, a bounded number of bytes at a time.
 References to values outside the table remain references.
@@ -31,6 +31,7 @@ from lance_core.file.blob_values import replace_leaves
 from lance_core.file.external_values import ExternalValues
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from lance_core.compaction.options import CompactionSettings
     from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.scan.row_reader import RowReader
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field, Schema
     from lance_core.table.fragment import Fragment
@@ -60,14 +62,21 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
+_BATCHES_PER_TARGET: Final = 8
+"""Minimum number of batches in a file with a byte limit, which is reached at the end of a batch."""
+
 _PROBES: Final = (1, 64)
-"""Row positions in the first fragment of a task at which the task's first reads stop. These short reads measure the
+"""Row positions at which the task's first reads stop. These short reads measure the
 size of rows in memory: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""If a batch exceeds its target size by this factor, the rest of the fragment is read in smaller batches."""
+"""If a batch exceeds its target size by this factor, the rest of the rows is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
+_AHEAD_BYTES: Final = 64 * 1024 * 1024
+"""Maximum stored size in bytes of what is read before it is decoded; small fragments of at most this size are read with
+one call for each file."""
+
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
 """Minimum stored size in bytes of a task for which a thread reads ahead."""
 
@@ -120,6 +129,9 @@ class _Rows:
         self._source = source
         self._fragments = fragments
         self._batch_rows = settings.batch_size
+        self._batch_bytes = _BATCH_BYTES
+        if settings.byte_target is not None:
+            self._batch_bytes = min(_BATCH_BYTES, settings.byte_target // _BATCHES_PER_TARGET)
         self._deleted: list[npt.NDArray[np.uint32]] = []
         self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
 
@@ -132,34 +144,42 @@ class _Rows:
         return read_ahead(self._read(), _BATCHES_AHEAD)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        row_bytes = 0
-        for fragment in self._fragments:
-            # One reader at a time: each keeps its files open.
-            reader = self._reader(fragment)
-            self._deleted.append(reader.deleted_rows())
-            row_bytes = max(row_bytes, _stored_row_bytes(fragment))
+        schema = self._source.schema
+        row_bytes = max(map(_stored_row_bytes, self._fragments), default=0)
+        is_first = True
+        for reader in joined_readers(self._readers(), schema.fields, num_first=len(self._fragments)):
             position = 0
             while position < reader.num_live_rows:
-                for batch in self._span(reader, position, row_bytes, is_first=fragment is self._fragments[0]):
+                for batch in self._span(reader, position, row_bytes, is_first=is_first):
                     yield batch
                     position += batch.num_rows
                     row_bytes = max(row_bytes, _row_bytes(batch))
-                    if self._batch_rows is None and batch.num_rows > _TOO_LARGE * _batch_rows(row_bytes):
+                    if self._batch_rows is None and batch.num_rows > _TOO_LARGE * self._rows_within(row_bytes):
                         break
+            is_first = False
 
-    def _span(
-        self, reader: FragmentReader, position: int, row_bytes: int, *, is_first: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _readers(self) -> Iterator[FragmentReader]:
+        for fragment in self._fragments:
+            # Only those that are read together exist at the same time: each keeps its files open.
+            reader = self._reader(fragment)
+            self._deleted.append(reader.deleted_rows())
+            yield reader
+
+    def _span(self, reader: RowReader, position: int, row_bytes: int, *, is_first: bool) -> Iterator[pa.RecordBatch]:
         """Yield rows from a position: all remaining ones, unless their size is unknown."""
-        stop, batch_rows = reader.num_live_rows, self._batch_rows or _batch_rows(row_bytes)
+        stop, batch_rows = reader.num_live_rows, self._batch_rows or self._rows_within(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
-        schema = self._source.schema
-        return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
+        schema, config = self._source.schema, ReadConfig(batch_rows=batch_rows, ahead_bytes=_AHEAD_BYTES)
+        return with_values(reader.batches(schema, position, stop, config), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Return every fragment that was read, together with the positions of its deleted rows."""
         return list(zip(self._fragments, self._deleted, strict=True))
+
+    def _rows_within(self, row_bytes: int) -> int:
+        """Return the number of rows of that size in a batch."""
+        return max(1, min(self._batch_bytes // (row_bytes + 1), _MAX_BATCH_ROWS))
 
     def _reader(self, fragment: Fragment) -> FragmentReader:
         return FragmentReader(fragment, self._source.locator, session=self._source.session)
@@ -172,10 +192,6 @@ def _stored_row_bytes(fragment: Fragment) -> int:
 
 def _row_bytes(batch: pa.RecordBatch) -> int:
     return int(batch.nbytes // batch.num_rows)
-
-
-def _batch_rows(row_bytes: int) -> int:
-    return max(1, min(_BATCH_BYTES // (row_bytes + 1), _MAX_BATCH_ROWS))
 
 
 def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fragment]:
@@ -252,7 +268,7 @@ _VALUES_BYTES: Final = 64 * 1024 * 1024
 """Maximum number of bytes of blob values that are loaded at a time, unless a single row is larger."""
 
 
-def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
+def with_values(batches: Iterator[pa.RecordBatch], reader: RowReader, schema: Schema) -> Iterator[pa.RecordBatch]:
     """Yield the batches with blob values in place of descriptors; a batch may be split into smaller batches.
 
     Args:

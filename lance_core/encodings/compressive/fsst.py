@@ -159,7 +159,7 @@ def _compressed(block: Any) -> CompressedStrings:
     """Return the compressed strings; if compression is impossible, the strings and a table for uncompressed strings."""
     if not isinstance(block, VariableWidthBlock):
         raise InternalError(f"fsst: expected a VariableWidthBlock, found {type(block).__name__}")
-    return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)
+    return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable.of(False)), block)
 
 
 def _message(compressed: CompressedStrings, values: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:

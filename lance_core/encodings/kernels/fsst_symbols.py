@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ import pyarrow as pa
 from lance_core.encodings.kernels.loading import compiled_kernels, load_now
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -65,8 +67,11 @@ _MANY_STRINGS: Final = 1024
 _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
+_MASKS: Final = np.array([(1 << 8 * length) - 1 for length in range(_SYMBOL_BYTES + 1)], np.dtype("<u8"))
+"""For each length of a symbol, the bits of its bytes."""
+
 _KEPT_TABLES: Final = 64
-"""Number of tables that stay parsed: parsing one takes as long as expanding a thousand strings."""
+"""Number of tables whose expansions are kept: making them takes as long as expanding a thousand strings."""
 _FULL_COUNT: Final = 5
 """Minimum number of occurrences of a candidate symbol in the last round. In earlier rounds, it is lower, because the
 samples are smaller."""
@@ -78,25 +83,38 @@ class SymbolTable:
 
     Attributes:
         is_compressed: whether the strings are compressed; if False, they are stored unchanged.
-        symbols: the symbols, at most 255.
+        padded: the symbols, at most 255, each padded to 8 bytes with zeros.
+        lengths: the number of bytes of each symbol.
     """
 
     is_compressed: bool
-    symbols: tuple[bytes, ...]
+    padded: bytes
+    lengths: bytes
+
+    @classmethod
+    def of(cls, is_compressed: bool, symbols: Sequence[bytes] = ()) -> Self:
+        """Return the table of some symbols."""
+        padded = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in symbols)
+        return cls(is_compressed, padded, bytes(map(len, symbols)))
+
+    @property
+    def symbols(self) -> tuple[bytes, ...]:
+        """The symbols."""
+        starts = range(0, len(self.padded), _SYMBOL_BYTES)
+        return tuple([self.padded[at : at + length] for at, length in zip(starts, self.lengths, strict=True)])
 
 
-@lru_cache(maxsize=_KEPT_TABLES)
 def parse_symbols(table: bytes) -> SymbolTable | None:
     """Parse a symbol table; return None if it is malformed."""
     header = int.from_bytes(table[:_SYMBOL_BYTES], "little")
     num_symbols = header & 0xFF
     lengths_start = _SYMBOL_BYTES * (num_symbols + 1)
     lengths = table[lengths_start : lengths_start + num_symbols]
-    if header >> 32 != _MAGIC or len(lengths) != num_symbols or any(length > _SYMBOL_BYTES for length in lengths):
+    if header >> 32 != _MAGIC or len(lengths) != num_symbols or max(lengths, default=0) > _SYMBOL_BYTES:
         return None
-    starts = range(_SYMBOL_BYTES, lengths_start, _SYMBOL_BYTES)
-    symbols = tuple(table[start : start + length] for start, length in zip(starts, lengths, strict=True))
-    return SymbolTable(bool(header >> 24 & 1), symbols)
+    words = np.frombuffer(table, np.dtype("<u8"), num_symbols, _SYMBOL_BYTES)
+    padded = words & _MASKS[np.frombuffer(lengths, np.uint8)]
+    return SymbolTable(bool(header >> 24 & 1), padded.tobytes(), lengths)
 
 
 def expand_codes(
@@ -122,9 +140,8 @@ def expand_codes(
 
 def serialize_symbols(table: SymbolTable) -> bytes:
     """Return the 2312 bytes of a serialized table."""
-    header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
-    symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
-    packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)
+    header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.lengths)
+    packed = header.to_bytes(_SYMBOL_BYTES, "little") + table.padded + table.lengths
     return packed.ljust(_TABLE_BYTES, b"\0")
 
 
@@ -142,7 +159,7 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
     if compiled is None:
         return None
     words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
-    matcher = _matcher(compiled, (), words, lengths)
+    matcher = _matcher(compiled, SymbolTable.of(True), words, lengths)
     num_symbols = 0
     starts, stops = _sample(offsets)
     for number in range(1, _ROUNDS + 1):
@@ -160,8 +177,8 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
         best = filled[np.argsort(-gains[filled], kind="stable")[:_MAX_CANDIDATES]]
         words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
         num_symbols = compiled.build(found_words[best], found_lengths[best], False, words, lengths, *matcher)
-    pairs = zip(words[:num_symbols].tolist(), lengths[:num_symbols].tolist(), strict=True)
-    return SymbolTable(True, tuple(word.to_bytes(_SYMBOL_BYTES, "little")[:length] for word, length in pairs))
+    padded, found = words[:num_symbols].astype("<u8"), lengths[:num_symbols].astype(np.uint8)
+    return SymbolTable(True, padded.tobytes(), found.tobytes())
 
 
 def compress_strings(
@@ -180,7 +197,7 @@ def compress_strings(
     compiled = load_now("fsst")
     if compiled is None:
         return None
-    matcher = _matcher(compiled, table.symbols, np.zeros(256, np.uint64), np.zeros(256, np.int64))
+    matcher = _matcher(compiled, table, np.zeros(256, np.uint64), np.zeros(256, np.int64))
     is_small = 2 * (int(offsets[-1]) - int(offsets[0])) <= _MAX_INT32
     return _compress(compiled, matcher, data, offsets[:-1], offsets[1:], np.dtype(np.int32 if is_small else np.int64))
 
@@ -201,13 +218,11 @@ def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _matcher(
-    compiled: Any, symbols: tuple[bytes, ...], words: NDArray[np.uint64], lengths: NDArray[np.int64]
+    compiled: Any, table: SymbolTable, words: NDArray[np.uint64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """Return the tables that find symbols; ``words`` and ``lengths`` are (256,) and are filled."""
     hashes, pairs = np.empty(compiled.HASHES, np.uint64), np.empty(compiled.PAIRS, np.int32)
-    given = np.array([int.from_bytes(symbol, "little") for symbol in symbols], np.uint64)
-    given_lengths = np.array([len(symbol) for symbol in symbols], np.int64)
-    compiled.build(given, given_lengths, True, words, lengths, hashes, pairs)
+    compiled.build(*_words_and_lengths(table), True, words, lengths, hashes, pairs)
     return hashes, pairs
 
 
@@ -228,7 +243,10 @@ def _compress(
 def _expand_compiled(
     compiled: Any, table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
-    words, lengths = _words_and_lengths(table)
+    # A damaged string may contain codes without a symbol.
+    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
+    num_symbols = len(table.lengths)
+    words[:num_symbols], lengths[:num_symbols] = _words_and_lengths(table)
     num_strings = len(offsets) - 1
     # Estimate the output size from a part at each end; measure the rest only if the estimate is too small.
     part = num_strings // _MEASURED_PART
@@ -276,16 +294,13 @@ def _expand_with_take(
     return np.frombuffer(data, np.uint8, num_bytes) if num_bytes else codes[:0], word_stops[offsets]
 
 
-@lru_cache(maxsize=_KEPT_TABLES)
 def _words_and_lengths(table: SymbolTable) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
-    for code, symbol in enumerate(table.symbols):
-        words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
-    return words, lengths
+    words = np.frombuffer(table.padded, np.dtype("<u8")).astype(np.uint64)
+    return words, np.frombuffer(table.lengths, np.uint8).astype(np.int64)
 
 
 @lru_cache(maxsize=_KEPT_TABLES)
 def _symbols_and_literals(table: SymbolTable) -> pa.Array:
     """Return the symbols, padded to 256, and then all bytes."""
-    padding = [b""] * (256 - len(table.symbols))
+    padding = [b""] * (256 - len(table.lengths))
     return pa.array([*table.symbols, *padding, *(bytes([literal]) for literal in range(256))], pa.binary())

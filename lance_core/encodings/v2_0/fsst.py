@@ -51,7 +51,7 @@ def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     if is_large or array.null_count == len(array):
         return encode_strings(strings, page)
-    table = SymbolTable(False, ())
+    table = SymbolTable.of(False)
     if int(strings.offsets[-1]) - int(strings.offsets[0]) >= _MIN_BYTES:
         data = np.frombuffer(strings.data, np.uint8)
         trained = train_symbols(data, strings.offsets)

@@ -1,8 +1,10 @@
 """Executing tasks: what is refused, what is noticed, and what the planner learns from files."""
 
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     UnsupportedFeatureFlagError,
 )
+from lance_core.file.reader import FileReader
 from lance_core.optimize import Compaction
 from lance_core.proto import pb_table
 from lance_core.table.index_metadata import parse_index_section
@@ -171,3 +174,25 @@ def test_compaction_batches_shrink_as_rows_grow(tmp_path: Path, monkeypatch: pyt
     assert sizes[0] == 1
     assert 64 in accumulate(sizes)
     assert (sum(sizes), set(sizes[-10:])) == (360, {1})
+
+
+def test_compaction_plans_the_pages_of_small_fragments_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lance_core.write_dataset(pa.table({"a": range(3_000)}), tmp_path / "t", max_rows_per_file=100)
+    dataset = lance_core.dataset(tmp_path / "t")
+    dataset.delete("a % 7 = 0")
+    expected = dataset.to_table()
+    planned: list[int] = []
+    read_batches = FileReader.read_batches
+
+    def counted(reader: FileReader, *arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        planned.append(reader.num_rows)
+        return read_batches(reader, *arguments, **options)
+
+    monkeypatch.setattr(FileReader, "read_batches", counted)
+    dataset.optimize.compact_files()
+    # Two short reads measure the size of rows.
+    assert planned == [100, 100, 3_000]
+    assert dataset.to_table().equals(expected)
+    assert len(dataset.get_fragments()) == 1

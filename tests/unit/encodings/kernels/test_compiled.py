@@ -167,7 +167,7 @@ def test_fsst_shrinks_urls_to_less_than_a_third():
 
 def test_fsst_compresses_with_any_symbol_table():
     # Symbols that collide, one without bytes, and one that begins like another.
-    table = SymbolTable(True, (b"", b"abcdefgh", b"abcdefgi", b"abc", b"abcd", b"a", b"ab"))
+    table = SymbolTable.of(True, (b"", b"abcdefgh", b"abcdefgi", b"abc", b"abcd", b"a", b"ab"))
     data, offsets = _joined([b"abcdefghabcdefgiabcdab", b"zzabc", b"abcdefg"])
     codes, bounds = compress_strings(table, data, offsets)
     expanded, _ = expand_codes(table, codes, bounds)
@@ -184,7 +184,7 @@ def test_fsst_compresses_with_any_symbol_table():
     ],
 )
 def test_compiled_and_numpy_kernels_refuse_trailing_fsst_escapes_alike(monkeypatch, codes, offsets):
-    table = SymbolTable(True, (b"abcdefgh",))
+    table = SymbolTable.of(True, (b"abcdefgh",))
     arguments = (table, np.frombuffer(codes, np.uint8), np.array(offsets))
     assert both(monkeypatch, lambda: expand_codes(*arguments)) == [None, None]
 
@@ -192,12 +192,12 @@ def test_compiled_and_numpy_kernels_refuse_trailing_fsst_escapes_alike(monkeypat
 @pytest.mark.parametrize("offsets", [[0, 9], [-1, 3], [0, 3, 2, 3]])
 def test_compiled_fsst_kernel_refuses_offsets_outside_the_codes(monkeypatch, offsets):
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
-    table = SymbolTable(True, (b"abcdefgh",))
+    table = SymbolTable.of(True, (b"abcdefgh",))
     assert expand_codes(table, np.zeros(3, np.uint8), np.array(offsets)) is None
 
 
 def test_fsst_codes_without_a_symbol_expand_to_nothing(monkeypatch):
-    table = SymbolTable(True, (b"ab",))
+    table = SymbolTable.of(True, (b"ab",))
     for expanded, stops in both(
         monkeypatch, lambda: expand_codes(table, np.array([0, 7, 0], np.uint8), np.array([0, 3]))
     ):
