@@ -32,8 +32,8 @@ from lance_core.file.external_values import ExternalValues
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_group import joined_readers
-from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.scan_source import ScanSource
 from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.extension_types import storage_array, storage_type
@@ -126,28 +126,28 @@ class _Rows:
     """The live rows of a task's fragments, in order."""
 
     def __init__(self, source: TableView, fragments: list[Fragment], settings: CompactionSettings) -> None:
-        self._source = source
+        self._schema = source.schema
+        self._scanned = ScanSource(source.schema, fragments, source.locator, session=source.session)
         self._fragments = fragments
         self._batch_rows = settings.batch_size
         self._batch_bytes = _BATCH_BYTES
         if settings.byte_target is not None:
             self._batch_bytes = min(_BATCH_BYTES, settings.byte_target // _BATCHES_PER_TARGET)
-        self._deleted: list[npt.NDArray[np.uint32]] = []
-        self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
+        self.num_rows = self._scanned.num_live_rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; if there are many, a thread reads ahead."""
-        self._deleted = []
         num_bytes = sum(file.file_size_bytes for fragment in self._fragments for file in fragment.message.files)
         if num_bytes < _AHEAD_MIN_BYTES:
             return self._read()
         return read_ahead(self._read(), _BATCHES_AHEAD)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        schema = self._source.schema
         row_bytes = max(map(_stored_row_bytes, self._fragments), default=0)
         is_first = True
-        for reader in joined_readers(self._readers(), schema.fields, num_first=len(self._fragments)):
+        # Readers are created one at a time: each keeps its files open.
+        readers = map(self._scanned.reader, self._fragments)
+        for reader in joined_readers(readers, self._schema.fields, num_first=len(self._fragments)):
             position = 0
             while position < reader.num_live_rows:
                 for batch in self._span(reader, position, row_bytes, is_first=is_first):
@@ -158,31 +158,21 @@ class _Rows:
                         break
             is_first = False
 
-    def _readers(self) -> Iterator[FragmentReader]:
-        for fragment in self._fragments:
-            # Only those that are read together exist at the same time: each keeps its files open.
-            reader = self._reader(fragment)
-            self._deleted.append(reader.deleted_rows())
-            yield reader
-
     def _span(self, reader: RowReader, position: int, row_bytes: int, *, is_first: bool) -> Iterator[pa.RecordBatch]:
         """Yield rows from a position: all remaining ones, unless their size is unknown."""
         stop, batch_rows = reader.num_live_rows, self._batch_rows or self._rows_within(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
-        schema, config = self._source.schema, ReadConfig(batch_rows=batch_rows, ahead_bytes=_AHEAD_BYTES)
-        return with_values(reader.batches(schema, position, stop, config), reader, schema)
+        config = ReadConfig(batch_rows=batch_rows, ahead_bytes=_AHEAD_BYTES)
+        return with_values(reader.batches(self._schema, position, stop, config), reader, self._schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Return every fragment that was read, together with the positions of its deleted rows."""
-        return list(zip(self._fragments, self._deleted, strict=True))
+        return [(fragment, self._scanned.reader(fragment).deleted_rows()) for fragment in self._fragments]
 
     def _rows_within(self, row_bytes: int) -> int:
         """Return the number of rows of that size in a batch."""
         return max(1, min(self._batch_bytes // (row_bytes + 1), _MAX_BATCH_ROWS))
-
-    def _reader(self, fragment: Fragment) -> FragmentReader:
-        return FragmentReader(fragment, self._source.locator, session=self._source.session)
 
 
 def _stored_row_bytes(fragment: Fragment) -> int:
