@@ -115,7 +115,6 @@ ABSENT: Final = {
     "LanceDataset.io_stats_snapshot": _METRICS,
     "LanceDataset.mem_wal_index_details": _MEM_WAL,
     "LanceDataset.mem_wal_writer": _MEM_WAL,
-    "LanceDataset.merge": "not supported yet; join the tables with pyarrow, and write the result",
     "LanceDataset.merge_existing_index_segments": _BUILDS_INDICES,
     "LanceDataset.merge_index_metadata": _BUILDS_INDICES,
     "LanceDataset.merge_insert": _UPDATES,
@@ -129,9 +128,6 @@ ABSENT: Final = {
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
     "LanceFragment.create_from_file": "construct a `FragmentMetadata` with a `DataFile`",
     "LanceFragment.delete_rows": "use `delete` with a predicate",
-    "LanceFragment.merge": "not supported yet; commit a `LanceOperation.Merge`",
-    "LanceFragment.merge_columns": "not supported yet; commit a `LanceOperation.Merge`",
-    "LanceFragment.update_columns": "not supported yet; commit a `LanceOperation.Update`",
     "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     # Arguments.
     "(filter)": "filter the result",

@@ -25,6 +25,7 @@ from lance_core.columns.alter import alter_columns
 from lance_core.columns.batch_udf import BatchUDF
 from lance_core.columns.column_values import column_values
 from lance_core.columns.drop import drop_columns
+from lance_core.columns.joined_rows import JoinedColumns, JoinedRows
 from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.delete import delete_rows
@@ -1061,6 +1062,37 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         self.show(add_computed_columns(self._view, values))
         if isinstance(transforms, BatchUDF) and transforms.cache is not None:
             transforms.cache.cleanup()
+
+    def merge(
+        self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> None:
+        """Add columns by a left join with other rows. Creates a new version and moves this handle to it.
+
+        The columns are stored in an additional file of each fragment. Rows whose key ``data_obj`` does not have get
+        nulls. If other writers have changed the table since the version of this handle, the columns are added to the
+        latest version.
+
+        Args:
+            data_obj: the values and their keys, which are kept in memory. Of several rows with the same key, the last
+                one is used. A null key matches a null key.
+            left_on: the column of this table to join on, which may be ``_rowid``, ``_rowaddr``, or a member of a struct
+                ("s.x").
+            right_on: the column of ``data_obj`` to join on, which is not added; None if it has the same name.
+            schema: the schema to which ``data_obj`` is converted; None for its own.
+
+        Raises:
+            InvalidTypeError: the type of ``data_obj`` is not supported.
+            SchemaMismatchError: a key does not exist, the types of the keys differ, or the table already has one of the
+                columns.
+            InvalidInputError: ``data_obj`` has no column besides the key, or a column must not contain nulls, but some
+                rows have no value.
+            NotSupportedError: keys cannot have this type, the table cannot store a type, or has format 0.1.
+            TooMuchWriteContentionError: every attempt conflicted with another writer.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        rows = JoinedRows(data_obj, left_on if right_on is None else right_on, schema)
+        self.show(add_computed_columns(self._view, JoinedColumns(rows, left_on)))
 
     def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename columns, or change their type or nullability. Creates a new version and moves this handle to it.

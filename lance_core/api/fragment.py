@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, overload
 
 from pyarrow.dataset import Fragment as ArrowFragment
 
 from lance_core.absent import PylanceClass
 from lance_core.api.fragment_session import FragmentSession
+from lance_core.columns.add import add_to_fragment
+from lance_core.columns.batch_udf import BatchUDF
+from lance_core.columns.column_values import column_values
+from lance_core.columns.joined_rows import JoinedColumns, JoinedRows
+from lance_core.columns.update_fragment import update_fragment
 from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.places.location import uri_text
@@ -19,6 +24,7 @@ from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
 from lance_core.scan.table_view import Destination
 from lance_core.scan.take import take_rows
+from lance_core.schema.lance_schema import LanceSchema
 from lance_core.write.request import WriteRequest, requested_version
 from lance_core.write.write import stage_rows
 
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.columns.column_values import ColumnValues
     from lance_core.file.session import Session
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.fragment_metadata import FragmentMetadata
@@ -350,6 +357,124 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         """
         left = delete_from_fragment(self._view, self._record, predicate)
         return None if left is None else fragment_from_record(left)
+
+    def merge(
+        self, data_obj: ReaderLike, left_on: str, right_on: str | None = None, schema: pa.Schema | None = None
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Add columns by a left join with other rows; see :meth:`LanceDataset.merge`.
+
+        Writes a data file, but creates no version; commit the results of all fragments with
+        :class:`LanceOperation.Merge`.
+
+        Returns:
+            The fragment with the new file, and the schema of the table with the new columns.
+
+        Raises:
+            LanceError: as for :meth:`LanceDataset.merge`, except that there are no conflicts.
+        """
+        rows = JoinedRows(data_obj, left_on if right_on is None else right_on, schema)
+        return self._with_columns(JoinedColumns(rows, left_on))
+
+    def merge_columns(
+        self,
+        value_func: Any,
+        columns: list[str] | None = None,
+        batch_size: int | None = None,
+        reader_schema: pa.Schema | None = None,
+    ) -> tuple[FragmentMetadata, LanceSchema]:
+        """Add columns with values; see :meth:`LanceDataset.add_columns`.
+
+        Writes a data file, but creates no version; commit the results of all fragments with
+        :class:`LanceOperation.Merge`. Fragments can be changed in parallel, also in other processes, because a
+        fragment and its result can be pickled.
+
+        Args:
+            value_func: the new columns: a dict of SQL expressions, a function, or a stream of batches, whose rows are
+                those of this fragment that are not deleted.
+            columns: columns that a function is given, as ``read_columns`` of :meth:`LanceDataset.add_columns`.
+            batch_size: as for :meth:`LanceDataset.add_columns`.
+            reader_schema: as for :meth:`LanceDataset.add_columns`.
+
+        Returns:
+            The fragment with the new file, and the schema of the table with the new columns.
+
+        Raises:
+            InvalidInputError: a function has a checkpoint file; or as for :meth:`LanceDataset.add_columns`.
+            LanceError: as for :meth:`LanceDataset.add_columns`, except that there are no conflicts.
+        """
+        if isinstance(value_func, BatchUDF) and value_func.cache is not None:
+            raise InvalidInputError("a function with a checkpoint file cannot be used for a single fragment")
+        return self._with_columns(column_values(value_func, columns, reader_schema, batch_size))
+
+    @overload
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[False] = False,
+    ) -> tuple[FragmentMetadata, list[int]]: ...
+
+    @overload
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: Literal[True],
+    ) -> tuple[FragmentMetadata, list[int], bytes]: ...
+
+    def update_columns(
+        self,
+        data_obj: ReaderLike,
+        left_on: str = "_rowid",
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        with_offsets: bool = False,
+    ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
+        """Replace values of columns by those of other rows with the same keys; rows without a counterpart keep theirs.
+
+        Writes a data file with the columns, but creates no version; commit the results with
+        :class:`LanceOperation.Update`, and ``update_mode="rewrite_columns"``.
+
+        Args:
+            data_obj: the new values and their keys, which are kept in memory. Of several rows with the same key, the
+                last one is used.
+            left_on: the column of the fragment to join on, which may be ``_rowid`` or ``_rowaddr``.
+            right_on: the column of ``data_obj`` to join on; None if it has the same name.
+            schema: the schema to which ``data_obj`` is converted; None for its own.
+            with_offsets: whether to return the changed rows. If row ids are stable, pass them to the operation as
+                ``updated_fragment_offsets``, so that only these rows are recorded as changed.
+
+        Returns:
+            The fragment with the new file; the ids of the fields that the file contains; and if requested, the
+            positions of the changed rows in the fragment, as a portable Roaring bitmap.
+
+        Raises:
+            SchemaMismatchError: the table or the data lacks a column, or a type differs.
+            InvalidInputError: a column is a system column, or a new value is null although the column must not contain
+                nulls.
+            NotSupportedError: the table has format 0.1, or a column contains blobs.
+            StorageError: a storage operation failed.
+        """
+        rows = JoinedRows(data_obj, left_on if right_on is None else right_on, schema)
+        changed, field_ids, offsets = update_fragment(self._view, self._counted_record(), rows, left_on)
+        shown = fragment_from_record(changed)
+        return (shown, field_ids, offsets) if with_offsets else (shown, field_ids)
+
+    def _with_columns(self, values: ColumnValues) -> tuple[FragmentMetadata, LanceSchema]:
+        changed, schema = add_to_fragment(self._view, self._counted_record(), values)
+        return fragment_from_record(changed), LanceSchema(schema)
+
+    def _counted_record(self) -> Fragment:
+        """Return the record of the fragment with its number of rows, which old manifests do not contain."""
+        fragments = self._view.counted_manifest.fragments
+        return next((each for each in fragments if each.id == self.fragment_id), self._record)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
         """Return rows by position; positions count only the rows of this fragment that are not deleted."""

@@ -15,19 +15,19 @@ Source: ``add_columns`` of pylance 14.0.2, which reports the conflict instead of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from lance_core.columns.column_files import commit_columns
+from lance_core.columns.column_files import commit_columns, new_files, with_deleted_rows
 from lance_core.commit.commit import commit_change
 from lance_core.commit.replanning import Replanning, RetryPolicy
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.schema.blob_fields import declared_schema
-from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import project_by_ids
 from lance_core.schema.storable import check_storable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["add_computed_columns", "add_null_columns", "null_columns"]
+__all__ = ["add_computed_columns", "add_null_columns", "add_to_fragment", "null_columns"]
 
 
 def null_columns(transforms: object) -> pa.Schema | None:
@@ -110,21 +110,66 @@ def add_computed_columns(
 
     def planned(latest: TableView, files: ColumnFiles) -> Merge:
         manifest = latest.counted_manifest
-        prepared = PreparedInput(values.schema(latest), upgrades_blobs=manifest.file_version >= LanceFileVersion.V2_2)
-        schema = _extended(manifest, declared_schema(schema_from_arrow(prepared.schema)))
-        new_ids = set(schema.field_ids()) - set(manifest.schema.field_ids())
-        if not new_ids:
-            return _merge(manifest, schema, manifest.fragments)
-
-        def live_batches(version: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-            return map(prepared.batch, values.batches(version, fragment))
-
-        fragments = files.fragments(latest, project_by_ids(schema, new_ids), schema, live_batches)
+        added = _AddedColumns.of(latest, values)
+        if not added.columns.fields:
+            return _merge(manifest, added.schema, manifest.fragments)
+        fragments = files.fragments(latest, added.columns, added.schema, added.batches)
         values.finish()
-        return _merge(manifest, schema, fragments)
+        return _merge(manifest, added.schema, fragments)
 
     policy = RetryPolicy() if values.can_repeat else RetryPolicy(retries=0)
     return commit_columns(view, "addition of columns", planned, policy, properties)
+
+
+def add_to_fragment(view: TableView, fragment: Fragment, values: ColumnValues) -> tuple[Fragment, Schema]:
+    """Add columns to one fragment, without a commit; return the fragment, and the schema of the table with the columns.
+
+    Args:
+        view: a version of the table.
+        fragment: one of its fragments.
+        values: the new columns, and their values for this fragment.
+
+    Raises:
+        LanceError: as for :func:`add_computed_columns`, except that there are no conflicts.
+    """
+    added = _AddedColumns.of(view, values)
+    if not added.columns.fields:
+        return fragment, added.schema
+    with new_files() as files:
+        changed = files.fragment(view, fragment, added.columns, added.schema, added.batches)
+        values.finish()
+        return changed, added.schema
+
+
+@dataclass(frozen=True, slots=True)
+class _AddedColumns:
+    """Columns that are added to a version.
+
+    Attributes:
+        schema: the schema of the table with the new columns.
+        columns: the new columns, and new members of structs.
+        values: the values, as they were given.
+        prepared: converts them to the declared types.
+    """
+
+    schema: Schema
+    columns: Schema
+    values: ColumnValues
+    prepared: PreparedInput
+
+    @classmethod
+    def of(cls, view: TableView, values: ColumnValues) -> Self:
+        """Determine the columns."""
+        manifest = view.counted_manifest
+        prepared = PreparedInput(values.schema(view), upgrades_blobs=manifest.file_version >= LanceFileVersion.V2_2)
+        schema = _extended(manifest, declared_schema(schema_from_arrow(prepared.schema)))
+        new_ids = set(schema.field_ids()) - set(manifest.schema.field_ids())
+        return cls(schema, project_by_ids(schema, new_ids), values, prepared)
+
+    def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        """Return the values for all rows of a fragment."""
+        live = map(self.prepared.batch, self.values.batches(view, fragment))
+        return with_deleted_rows(view, fragment, live, schema_to_arrow(self.columns))
 
 
 def _null_plan(manifest: Manifest, added: Schema) -> Merge:

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import numpy as np
 import pyarrow as pa
 
 from lance_core.columns.casts import can_cast, cast_batch
-from lance_core.columns.column_files import commit_columns
+from lance_core.columns.column_files import commit_columns, deleted_rows, with_deleted_rows
 from lance_core.commit.replanning import RetryPolicy
 from lance_core.errors import (
     InvalidInputError,
@@ -269,15 +271,39 @@ def _check_without_nulls(view: TableView, required: Sequence[str]) -> None:
 def _operation(view: TableView, plan: _Plan, files: ColumnFiles) -> Operation:
     if not plan.after.fields:
         return Project(schema=plan.schema, preserves_nullability=not plan.required)
-    target = schema_to_arrow(plan.after)
-
-    def cast_batches(latest: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        reader = FragmentReader(fragment, latest.locator, session=latest.session)
-        for batch in reader.batches(plan.before, 0, reader.num_live_rows, ReadConfig()):
-            yield cast_batch(batch, target)
-
+    batches = partial(_cast_batches, plan.before, schema_to_arrow(plan.after))
     return Merge(
-        fragments=files.fragments(view, plan.after, plan.schema, cast_batches),
+        fragments=files.fragments(view, plan.after, plan.schema, batches),
         schema=plan.schema,
-        preserves_nullability=True,
+        preserves_nullability=all(field.nullable for field in plan.after.walk()),
     )
+
+
+def _cast_batches(before: Schema, after: pa.Schema, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+    """Yield the new values of all rows of a fragment.
+
+    Deleted rows are cast like all others, which is faster than to leave them out; they become null if that fails.
+    """
+    if not all(field.nullable for field in before.walk()):
+        live = (cast_batch(batch, after) for batch in _stored_batches(before, view, fragment))
+        yield from with_deleted_rows(view, fragment, live, after)
+        return
+    deleted = deleted_rows(view, fragment)
+    position = 0
+    for batch in _stored_batches(before, view, fragment.with_deletion(None)):
+        low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
+        try:
+            cast = cast_batch(batch, after)
+        except SchemaMismatchError:
+            if low == high:
+                raise
+            is_deleted = np.zeros(batch.num_rows, bool)
+            is_deleted[deleted[low:high] - position] = True
+            cast = cast_batch(batch.take(pa.array(np.arange(batch.num_rows), mask=is_deleted)), after)
+        yield cast
+        position += batch.num_rows
+
+
+def _stored_batches(columns: Schema, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+    reader = FragmentReader(fragment, view.locator, session=view.session)
+    return reader.batches(columns, 0, reader.num_live_rows, ReadConfig())

@@ -1,8 +1,7 @@
 """ColumnFiles: writes the data files of new columns, one file for each fragment, and commits them.
 
-A file contains a value for every physical row of its fragment. A deleted row, whose value is arbitrary, gets that of
-the live row before it. The fragment keeps its other files; columns that are replaced remain in them until the fragment
-is compacted.
+A file contains a value for every physical row of its fragment; those of deleted rows are arbitrary. The fragment keeps
+its other files; columns that are replaced remain in them until the fragment is compacted.
 
 If another writer commits first, the change is planned again on the latest version. Files of fragments that have not
 changed are kept for the next attempt. After a failure or an interrupt, the files are removed, unless a version may
@@ -11,6 +10,7 @@ refer to them.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from lance_core.file.write_config import WriteConfig
 from lance_core.proto import pb_table
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.scan_plan import live_to_physical
-from lance_core.schema.convert import schema_to_arrow
 from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_files import drop_dead_files, with_dead_fields
 from lance_core.transactions.options import CommitOptions, CommitProgress
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from lance_core.table.data_file import DataFile
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["ColumnFiles", "commit_columns"]
+__all__ = ["ColumnFiles", "commit_columns", "deleted_rows", "new_files", "with_deleted_rows"]
 
 
 class ColumnFiles:
@@ -59,15 +58,28 @@ class ColumnFiles:
         view: TableView,
         columns: Schema,
         schema: Schema,
-        live_batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
+        batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
     ) -> tuple[Fragment, ...]:
-        """Return every fragment of a version with its new file, which is written if it does not exist yet.
+        """Return every fragment of a version with its new file; arguments and errors as for :meth:`fragment`."""
+        fragments = view.counted_manifest.fragments
+        return tuple(self.fragment(view, fragment, columns, schema, batches) for fragment in fragments)
+
+    def fragment(
+        self,
+        view: TableView,
+        fragment: Fragment,
+        columns: Schema,
+        schema: Schema,
+        batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
+    ) -> Fragment:
+        """Return a fragment with its new file, which is written if it does not exist yet.
 
         Args:
             view: the version.
+            fragment: one of its fragments.
             columns: the columns to write, with the table's field ids.
             schema: the new schema of the table; files without any of its fields are removed from their fragments.
-            live_batches: returns the values of the columns for the rows of a fragment that are not deleted.
+            batches: returns the values of the columns for all rows of a fragment.
 
         Raises:
             InvalidInputError: the number of values is not the number of rows.
@@ -78,26 +90,20 @@ class ColumnFiles:
             raise NotSupportedError(
                 "values of columns cannot be added or changed in a table in format 0.1; write the rows to a new table"
             )
-        live_ids = schema.field_ids()
-        place = view.locator.data_place(None)
-        fragments = []
-        for fragment in view.counted_manifest.fragments:
-            key = (fragment.content_key, columns)
-            if key not in self._written:
-                deleted = _deleted_rows(view, fragment)
-                batches = _with_deleted_rows(live_batches(view, fragment), fragment, deleted, schema_to_arrow(columns))
-                self._written[key] = self._write(batches, columns, view, place)
-            changed = _with_file(fragment, self._written[key])
-            drop_dead_files(changed.message, live_ids)
-            fragments.append(changed)
-        return tuple(fragments)
+        key = (fragment.content_key, columns)
+        if key not in self._written:
+            self._written[key] = self._write(batches(view, fragment), columns, view)
+        changed = _with_file(fragment, self._written[key])
+        drop_dead_files(changed.message, schema.field_ids())
+        return changed
 
     def remove(self, kept: Iterable[Fragment] = ()) -> None:
         """Remove the files to which none of the given fragments refers."""
         names = {path for fragment in kept for path in fragment.data_file_paths}
         remove_placed_files((place, name) for place, name in self._names if name not in names)
 
-    def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView, place: DataPlace) -> DataFile:
+    def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView) -> DataFile:
+        place = view.locator.data_place(None)
         new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version))
         self._names.append((place, new.name))
         try:
@@ -107,6 +113,17 @@ class ColumnFiles:
         except BaseException:
             new.abort()
             raise
+
+
+@contextmanager
+def new_files() -> Iterator[ColumnFiles]:
+    """Return an object that writes files, which are removed after a failure or an interrupt."""
+    files = ColumnFiles()
+    try:
+        yield files
+    except BaseException:
+        files.remove()
+        raise
 
 
 def commit_columns(
@@ -164,16 +181,28 @@ def _with_file(fragment: Fragment, file: DataFile) -> Fragment:
     return Fragment(message)
 
 
-def _deleted_rows(view: TableView, fragment: Fragment) -> npt.NDArray[np.uint32]:
+def deleted_rows(view: TableView, fragment: Fragment) -> npt.NDArray[np.uint32]:
+    """Return the sorted positions of the deleted rows of a fragment, shape (num_deleted,)."""
     if not fragment.has_deletion_file:
         return np.zeros(0, np.uint32)
-    return FragmentReader(fragment, view.locator).deleted_rows()
+    return FragmentReader(fragment, view.locator, session=view.session).deleted_rows()
 
 
-def _with_deleted_rows(
-    batches: Iterable[pa.RecordBatch], fragment: Fragment, deleted: npt.NDArray[np.uint32], schema: pa.Schema
+def with_deleted_rows(
+    view: TableView, fragment: Fragment, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows with additional rows at the positions of deleted ones; check the number of rows."""
+    """Yield values for all rows of a fragment; a deleted row gets the value of the live row before it.
+
+    Args:
+        view: the version.
+        fragment: one of its fragments.
+        batches: the values for the rows that are not deleted.
+        schema: the columns.
+
+    Raises:
+        InvalidInputError: the number of values is not the number of rows.
+    """
+    deleted = deleted_rows(view, fragment)
     num_expected = fragment.physical_rows - len(deleted)
     num_live = position = 0
     for batch in batches:

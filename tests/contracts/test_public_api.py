@@ -141,6 +141,7 @@ DATASET_MEMBERS = {
     "latest_version",
     "list_indices",
     "max_field_id",
+    "merge",
     "metadata",
     "migrate_manifest_paths_v2",
     "new_file_session",
@@ -204,6 +205,8 @@ FRAGMENT_MEMBERS = {
     "deletion_file",
     "fragment_id",
     "head",
+    "merge",
+    "merge_columns",
     "metadata",
     "num_deletions",
     "open_session",
@@ -216,6 +219,7 @@ FRAGMENT_MEMBERS = {
     "to_batches",
     "to_pandas",
     "to_table",
+    "update_columns",
     "validate",
 }
 FRAGMENT_EXTRAS = {"of"}

@@ -39,6 +39,11 @@ CHANGES = {
     "add": Change(
         lambda dataset: dataset.add_columns({"c": "a * 2"}), OLD.append(pa.field("c", pa.int64())), lambda a: 2 * a
     ),
+    "join": Change(
+        lambda dataset: dataset.merge(pa.table({"a": range(10), "c": range(0, 20, 2)}), "a"),
+        OLD.append(pa.field("c", pa.int64())),
+        lambda a: 2 * a,
+    ),
     "cast": Change(
         lambda dataset: dataset.alter_columns({"path": "b", "data_type": pa.int16()}),
         OLD.set(1, pa.field("b", pa.int16())),
@@ -187,23 +192,23 @@ def test_a_change_of_columns_with_one_failed_call_leaves_old_or_new_columns(
 @pytest.mark.slow
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("rival", RIVALS)
-@pytest.mark.parametrize("name", ["add", "cast"])
+@pytest.mark.parametrize("name", ["add", "join", "cast"])
 def test_new_columns_with_one_failed_call_beside_another_writer_leave_no_stray_file(
     source: Path, name: str, rival: str, when: When
 ) -> None:
     check_every_call(source, name, when, *RIVALS[rival])
 
 
-@pytest.mark.parametrize("name", ["add", "cast"])
+@pytest.mark.parametrize("name", ["add", "join", "cast"])
 @pytest.mark.parametrize("rival", RIVALS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_new_columns_are_planned_again_beside_another_writer(source: Path, name: str, rival: str) -> None:
     store, change = FaultyStore(LocalStore()), CHANGES[name]
     assert check_outcome(source, store, change, Rival(source, no_fault, *RIVALS[rival])) == "done"
     assert data_files(source) == referenced(source)
 
 
-@pytest.mark.parametrize("name", ["add", "cast"])
+@pytest.mark.parametrize("name", ["add", "join", "cast"])
 def test_new_columns_with_an_unknown_outcome_keep_their_files(source: Path, name: str) -> None:
     """The version is created, the answer is lost, and what happened cannot be looked up."""
     store = FaultyStore(LocalStore())

@@ -123,6 +123,7 @@ WRITES = {
     "added values beside an append": Write(
         _on(lambda dataset: dataset.add_columns({"z": "a + 1"})), rival=_append(pa.table({"a": [7]}))
     ),
+    "joined values": Write(_on(lambda dataset: dataset.merge(pa.table({"a": [1, 7], "z": [2, 8]}), "a"))),
     "cast": Write(_on(lambda dataset: dataset.alter_columns(CAST))),
     "cast beside a delete": Write(
         _on(lambda dataset: dataset.alter_columns(CAST)), rival=_on(lambda dataset: dataset.delete("a = 5"))

@@ -52,6 +52,7 @@ EFFECTS: dict[str, Shows] = {
     "replace rows": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {2, 3} & _numbers(dataset),
     "add columns": lambda dataset, prepared: "z" in dataset.schema.names,
     "add values": lambda dataset, prepared: "z" in dataset.schema.names,
+    "join columns": lambda dataset, prepared: "z" in dataset.schema.names,
     "cast column": lambda dataset, prepared: dataset.schema.field("z").type == pa.int32(),
     "rename column": lambda dataset, prepared: {"y", "z"} & set(dataset.schema.names) == {"y"},
     "drop column": lambda dataset, prepared: "z" not in dataset.schema.names,

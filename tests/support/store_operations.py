@@ -276,6 +276,9 @@ OPERATIONS: dict[str, StoreOperation] = {
     ),
     "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
     "add values": StoreOperation(_on(lambda dataset: dataset.add_columns({"z": "a + b"})), _steps(_table, _append)),
+    "join columns": StoreOperation(
+        _on(lambda dataset: dataset.merge(pa.table({"a": [1, 2], "z": [10, 20]}), "a")), _steps(_table, _append)
+    ),
     "cast column": StoreOperation(
         _on(lambda dataset: dataset.alter_columns({"path": "z", "data_type": pa.int32()})), _steps(_wide_table, _append)
     ),
