@@ -147,14 +147,16 @@ class Proxy:
         self, method: str, target: str, headers: list[Any], known: dict[str, str], body: bytes
     ) -> tuple[int, list[tuple[str, str]], Any]:
         """What the server says: status, headers, body."""
-        if method == "GET" and "/data/" in target and "?" not in target:
-            if target not in self.kept:
+        # A signature may follow the path.
+        path = target.partition("?")[0]
+        if method == "GET" and "/data/" in path:
+            if path not in self.kept:
                 whole = [pair for pair in headers if pair[0].lower() != "range"]
                 status, answer, data = await asyncio.to_thread(self.ask, "GET", target, whole, b"")
                 if status != 200:
                     return status, answer, data
-                self.kept[target] = answer, memoryview(data)
-            return self.part(target, known.get("range"))
+                self.kept[path] = answer, memoryview(data)
+            return self.part(path, known.get("range"))
         return await asyncio.to_thread(self.ask, method, target, headers, body)
 
     def part(self, target: str, wanted: str | None) -> tuple[int, list[tuple[str, str]], memoryview]:

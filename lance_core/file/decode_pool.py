@@ -1,34 +1,34 @@
-"""The thread pool that fetches and decodes data. Each process has one pool, created on first use.
+"""The thread pools that decode data, and that fetch data ahead of the decoding threads.
 
-Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
-task of another pool. A forked process does not have its parent's threads and creates its own pool.
-
-Source: our measurements. Starting and stopping a pool takes about 150 µs, as long as decoding a small page.
+Tasks never wait for tasks of the same pool, so any number of scans can share the pools, including scans that are
+consumed inside a task of another pool. Decoding tasks may wait for fetching tasks, and those for requests
+(:mod:`lance_core.io.request_pool`), but not the other way around.
 """
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from lance_core.buffers.fork_lock import fork_lock
+from lance_core.buffers.shared_pool import SharedPool
 
-__all__ = ["decode_pool"]
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["decode_pool", "fetch_pool"]
 
 _MAX_THREADS: Final = 8
-
-_lock: Final = fork_lock()
-_pool: ThreadPoolExecutor | None = None
+_FETCHING_THREADS: Final = 32
 
 
 def decode_pool() -> ThreadPoolExecutor:
-    """Return the pool; its tasks must not wait for other tasks of the same pool."""
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(_num_threads(), thread_name_prefix="lance-decode")
-        return _pool
+    """Return the pool that decodes."""
+    return _DECODING.get()
+
+
+def fetch_pool() -> ThreadPoolExecutor:
+    """Return the pool that reads what the decoding threads need next; its threads spend their time waiting."""
+    return _FETCHING.get()
 
 
 def _num_threads() -> int:
@@ -39,11 +39,5 @@ def _num_threads() -> int:
     return min(_MAX_THREADS, available)
 
 
-def _forget() -> None:
-    """Drop the pool in a forked process, which does not have its threads."""
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+_DECODING: Final = SharedPool("lance-decode", _num_threads)
+_FETCHING: Final = SharedPool("lance-fetch", lambda: _FETCHING_THREADS)

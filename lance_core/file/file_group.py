@@ -15,6 +15,7 @@ Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from lance_core.file.column_metadata import ColumnMetadata, Page
 from lance_core.file.page_cache import PageCache
 from lance_core.file.reader import FileReader
 from lance_core.io.byte_range import ByteRange
+from lance_core.io.request_pool import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,15 +123,20 @@ class FileGroup:
             file.check_columns(columns)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read ranges of the group, each of which is within one file; this makes one call for each file."""
+        """Read ranges of the group, each of which is within one file.
+
+        This makes one call for each file; if the store is remote, their requests are in flight together.
+        """
         members: dict[int, list[int]] = {}
         for place, wanted in enumerate(ranges):
             members.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(place)
+        calls = [
+            partial(self._read_file, index, [ranges[place] for place in places]) for index, places in members.items()
+        ]
+        of_files = in_parallel(calls) if self.read_costs.is_remote else [call() for call in calls]
         found: dict[int, pa.Buffer] = {}
-        for index, places in members.items():
-            start = self._starts[index]
-            of_file = [ByteRange(ranges[place].start - start, ranges[place].stop - start) for place in places]
-            found.update(zip(places, self._files[index].file_bytes.read(of_file), strict=True))
+        for places, buffers in zip(members.values(), of_files, strict=True):
+            found.update(zip(places, buffers, strict=True))
         return [found[place] for place in range(len(ranges))]
 
     def scattered(self) -> Read:
@@ -140,6 +147,12 @@ class FileGroup:
         """Release nothing: the bytes in memory belong to the files."""
         del stop
         return False
+
+    def _read_file(self, index: int, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        start = self._starts[index]
+        return self._files[index].file_bytes.read(
+            [ByteRange(wanted.start - start, wanted.stop - start) for wanted in ranges]
+        )
 
     def _joined(self, index: int, columns: Sequence[ColumnMetadata]) -> ColumnMetadata:
         pages: list[Page] = []

@@ -183,6 +183,12 @@ class FileReader:
         """
         return read_statistics(self._metadata, field_ids)
 
+    def load_columns(self, fields: Sequence[Field], column_indices: Mapping[int, int]) -> None:
+        """Load the metadata of the columns of some fields; arguments as for :meth:`read_batches`."""
+        metadata = self._metadata
+        if self.version.is_structural and isinstance(metadata, MetadataReader):
+            metadata.columns([column_indices[leaf.id] for top in fields for leaf in top.leaves()])
+
     def stored_bytes(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None) -> int:
         """Return the approximate size of some fields in the file, in bytes; arguments as for :meth:`read_batches`."""
         sources = self._sources(fields, column_indices)

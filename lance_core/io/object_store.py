@@ -53,17 +53,26 @@ class ReadCosts:
         request_seconds: time until the first byte of a request arrives.
         bytes_per_second: number of bytes that arrive per second.
         near_bytes: maximum number of bytes between two ranges that are read with one request.
+        parallel_requests: number of requests that may be in flight at the same time; 1 if nothing is gained by more.
     """
 
     request_seconds: float
     bytes_per_second: float
     near_bytes: int
+    parallel_requests: int = 1
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether requests spend their time waiting, so that several of them should be in flight together."""
+        return self.parallel_requests > 1
 
 
 MEMORY_COSTS: Final = ReadCosts(request_seconds=0.0, bytes_per_second=10e9, near_bytes=4096)
 """Costs of memory, and of files in the memory that the operating system uses as a cache."""
 
-REMOTE_COSTS: Final = ReadCosts(request_seconds=0.03, bytes_per_second=100e6, near_bytes=64 * 1024)
+REMOTE_COSTS: Final = ReadCosts(
+    request_seconds=0.03, bytes_per_second=100e6, near_bytes=64 * 1024, parallel_requests=64
+)
 """Costs of an object store."""
 
 

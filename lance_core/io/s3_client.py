@@ -18,19 +18,23 @@ import os
 import random
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from lance_core.buffers.fork_lock import fork_lock
-from lance_core.errors import LanceError, StorageError
+from lance_core.errors import LanceError, NotFoundError, StorageError
 from lance_core.io.s3_errors import translate
+from lance_core.io.signed_urls import SignedUrls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from lance_core.io.s3_settings import S3Settings
 
-__all__ = ["PARALLEL_REQUESTS", "S3Client", "client_of"]
+__all__ = ["DIRECTORY_BUCKET", "PARALLEL_REQUESTS", "S3Client", "client_of"]
+
+DIRECTORY_BUCKET: Final = "--x-s3"
+"""End of the names of directory buckets."""
 
 PARALLEL_REQUESTS: Final = 32
 """Maximum number of requests that one call sends concurrently."""
@@ -39,6 +43,10 @@ _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _KEPT_CLIENTS: Final = 32
+
+_FOUND: Final = (200, 206)
+_MISSING: Final = 404
+_REFUSED: Final = (301, 307, 400, 401, 403, 405, 501)
 
 _VERBS: Final = {
     "abort_multipart_upload": "abort the upload of",
@@ -71,6 +79,12 @@ class ReadBytes(NamedTuple):
     data: bytes
     object_bytes: int
 
+    @classmethod
+    def of(cls, data: bytes, content_range: str) -> Self:
+        """Return the bytes of a response with this header; it is empty if the response contains the whole object."""
+        _, _, object_bytes = content_range.rpartition("/")
+        return cls(data, int(object_bytes) if object_bytes.isdecimal() else len(data))
+
 
 class S3Client:
     """Sends requests to one endpoint. Thread-safe and fork-safe.
@@ -83,6 +97,7 @@ class S3Client:
         """Create the client without connecting."""
         self._settings = settings
         self._connections: dict[int, Any] = {}
+        self._urls: SignedUrls | None = None if settings.requester_pays else SignedUrls(anonymous=settings.anonymous)
 
     def __repr__(self) -> str:
         """Return a representation that contains the endpoint."""
@@ -128,7 +143,22 @@ class S3Client:
         return await self._repeating(send, _VERBS.get(operation, "write"), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> ReadBytes:
-        """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated."""
+        """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated.
+
+        The first attempt uses a signed URL. If it fails, the client of botocore repeats the request: it follows
+        redirects to other regions, refreshes credentials, and reports errors.
+        """
+        # Directory buckets require the credentials of a session.
+        is_directory = self._settings.express or bucket.endswith(DIRECTORY_BUCKET)
+        urls = None if is_directory else self._urls
+        status = 0
+        if urls is not None:
+            status, found = await self._read_signed(urls, bucket, key, byte_range)
+            if status in _FOUND:
+                return found
+            if status == _MISSING and b"<Code>NoSuchKey</Code>" in found.data:
+                raise NotFoundError(f"cannot read {place}: the object does not exist", path=place, status=status)
+            urls.forget(bucket, key)
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -137,18 +167,37 @@ class S3Client:
             answer = await (await self._api()).get_object(**parameters)
             async with answer["Body"] as body:
                 data: bytes = await body.read()
-            _, _, object_bytes = answer.get("ContentRange", "").rpartition("/")
-            return ReadBytes(data, int(object_bytes) if object_bytes.isdecimal() else len(data))
+            return ReadBytes.of(data, answer.get("ContentRange", ""))
 
-        return await self._repeating(send, "read", place, once=False)
+        failed = urls is not None and status not in _REFUSED and self._settings.max_retries > 0
+        found = await self._repeating(send, "read", place, once=False, num_failed=int(failed))
+        if status in _REFUSED:
+            # This server does not accept signed URLs.
+            self._urls = None
+        return found
+
+    async def _read_signed(
+        self, urls: SignedUrls, bucket: str, key: str, byte_range: str | None
+    ) -> tuple[int, ReadBytes]:
+        """Send one request with a signed URL. Return the status, and the bytes; a status of 0 means no response."""
+        api = await self._api()
+        headers = {} if byte_range is None else {"Range": byte_range}
+        try:
+            url = await urls.url(api, bucket, key)
+            status, data, content_range = await api._endpoint.http_session.fetch(url, headers)
+        except Exception:  # noqa: BLE001  # the client repeats the request, and reports its error
+            return 0, ReadBytes(b"", 0)
+        return status, ReadBytes.of(data, content_range)
 
     def payer(self) -> dict[str, str]:
         """Return the parameters by which the requester agrees to pay; empty if ``requester_pays`` is not set."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
-    async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:
+    async def _repeating(
+        self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool, num_failed: int = 0
+    ) -> _R:
         started = time.monotonic()
-        attempt = 0
+        attempt = num_failed
         while True:
             try:
                 return await send()
@@ -193,6 +242,19 @@ def _http_session_class() -> type:
             session = await super()._get_session(proxy_url)
             session._retry_connection = False
             return session
+
+        async def fetch(self, url: str, headers: dict[str, str]) -> tuple[int, bytes, str]:
+            """Send a GET request that needs no further signature; return status, body, and the header Content-Range."""
+            from yarl import URL
+
+            proxy = self._proxy_config.proxy_url_for(url)
+            proxy_headers = self._proxy_config.proxy_headers_for(url)
+            session = await self._get_session(proxy)
+            asked = {"Accept-Encoding": "identity", **headers}
+            async with session.get(
+                URL(url, encoded=True), headers=asked, proxy=proxy, proxy_headers=proxy_headers, allow_redirects=False
+            ) as answer:
+                return answer.status, await answer.read(), answer.headers.get("Content-Range", "")
 
     return OnceSession
 

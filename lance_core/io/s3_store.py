@@ -31,7 +31,7 @@ from lance_core.errors import CorruptDataError, LanceError, NotFoundError, Stora
 from lance_core.io.byte_range import coalesce_ranges
 from lance_core.io.condition_probe import require_condition
 from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
-from lance_core.io.s3_client import PARALLEL_REQUESTS, S3Client, client_of
+from lance_core.io.s3_client import DIRECTORY_BUCKET, PARALLEL_REQUESTS, S3Client, client_of
 from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
 
@@ -44,7 +44,6 @@ __all__ = ["S3Store", "open_s3_store"]
 
 _MAX_EXTENT_BYTES: Final = 16 * 1024 * 1024
 _REFUSED_BY_CONDITION: Final = (409, 412)
-_DIRECTORY_BUCKET: Final = "--x-s3"
 
 
 def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3Store:
@@ -72,7 +71,7 @@ class S3Store:
         """Create the store without sending requests."""
         self._client = client
         self._bucket = bucket
-        express = client.settings.express or bucket.endswith(_DIRECTORY_BUCKET)
+        express = client.settings.express or bucket.endswith(DIRECTORY_BUCKET)
         self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
 
     def __repr__(self) -> str:

@@ -2,28 +2,32 @@
 
 A scan of many small fragments would otherwise plan and decode the pages of every fragment anew, which costs far more
 than their rows. The first group of a scan has one fragment, each further one twice as many, up to a limit: the first
-rows arrive soon, and a scan that stops early has opened few files.
+rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that does not stop early
+begins with a large group, because opening many files takes no longer than opening one.
 
 Fragments are read alone if their rows are more than those of their data files: overlays, hidden columns, blob values.
-So are files whose bytes come by requests that have to wait for each other.
+So are files whose bytes are copied one after another. In object stores, the requests for the files of a group are in
+flight together.
 
 Source: own design; see :mod:`lance_core.file.file_group`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InternalError, LanceError, NotFoundError
 from lance_core.file.file_group import join_files
+from lance_core.io.request_pool import in_parallel
 from lance_core.scan.row_reader import RowReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -35,19 +39,29 @@ if TYPE_CHECKING:
     from lance_core.scan.row_reader import OpenColumns
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["FragmentGroup", "joined_readers"]
+__all__ = ["FragmentGroup", "deleted_rows_of", "joined_readers"]
+
+T = TypeVar("T")
 
 _MAX_FRAGMENTS: Final = 64
 _MAX_ROWS: Final = 1024 * 1024
 """Maximum numbers of fragments and of physical rows in a group."""
 
 _MANY_ROWS: Final = 256
-"""If more rows than this are taken from each file, the files are read one by one: each is mapped into memory, which is
-cheaper than reading thousands of ranges."""
+"""If more rows than this are taken from each local file, the files are read one by one: each is mapped into memory,
+which is cheaper than reading thousands of ranges."""
+
+_MAX_REMOTE_ROWS: Final = 8 * 1024 * 1024
+"""Maximum number of physical rows in a group in an object store. Each group waits several times for requests."""
 
 
 def joined_readers(
-    readers: Iterable[FragmentReader], fields: Sequence[Field], *, num_first: int = 1
+    readers: Iterable[FragmentReader],
+    fields: Sequence[Field],
+    *,
+    num_first: int = 1,
+    has_limit: bool = False,
+    takes_rows: bool = False,
 ) -> Iterator[RowReader]:
     """Join neighboring fragments that can be read together.
 
@@ -55,6 +69,8 @@ def joined_readers(
         readers: readers of the fragments, in scan order; consumed as needed.
         fields: the fields that are read.
         num_first: maximum number of fragments in the first group.
+        has_limit: whether the caller may stop early.
+        takes_rows: whether the caller takes individual rows from all of the fragments.
     """
     if any(leaf.is_blob for top in fields for leaf in top.leaves()):
         yield from readers
@@ -65,9 +81,12 @@ def joined_readers(
             yield from alike
             continue
         held: list[FragmentReader] = []
-        num_rows = 0
+        num_rows, max_rows = 0, _MAX_ROWS
         for reader in alike:
-            if held and (len(held) == num_wanted or num_rows + reader.physical_rows > _MAX_ROWS):
+            if not held and reader.is_remote:
+                num_wanted, max_rows = (num_wanted if has_limit else _MAX_FRAGMENTS), _MAX_REMOTE_ROWS
+            is_full = num_rows + reader.physical_rows > max_rows and not takes_rows
+            if held and (len(held) == num_wanted or is_full):
                 yield _joined(held)
                 held, num_rows = [], 0
                 num_wanted = min(2 * num_wanted, _MAX_FRAGMENTS)
@@ -103,11 +122,9 @@ class FragmentGroup(RowReader):
         """Return the sorted positions of deleted rows, shape (num_deleted,)."""
         if self._deleted is None:
             starts = self._starts[:-1].astype(np.uint32)
-            parts = [
-                reader.deleted_rows() + start
-                for reader, start in zip(self._readers, starts, strict=True)
-                if reader.has_deleted_rows
-            ]
+            with_file = [index for index, reader in enumerate(self._readers) if reader.has_deleted_rows]
+            deleted = deleted_rows_of([self._readers[index] for index in with_file])
+            parts = [rows + starts[index] for index, rows in zip(with_file, deleted, strict=True)]
             self._deleted = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
         return self._deleted
 
@@ -151,7 +168,7 @@ class FragmentGroup(RowReader):
             lengths = np.diff(self._starts)[touched]
             shifts = np.cumsum(lengths) - lengths - self._starts[touched]
             return part.take_physical(wanted, rows + shifts[places], table)
-        if len(rows) > _MANY_ROWS * len(touched):
+        if len(rows) > _MANY_ROWS * len(touched) and not self._readers[0].is_remote:
             return self._take_one_by_one(wanted, rows, owners, table)
         try:
             return super().take_physical(wanted, rows, table)
@@ -167,7 +184,7 @@ class FragmentGroup(RowReader):
         Raises:
             CorruptDataError: a file is damaged, or differs from the manifest.
         """
-        opened = [reader.open_columns(plan) for reader in self._readers]
+        opened = _each(self._readers, lambda reader: reader.load_columns(plan))
         joined = []
         for columns in zip(*opened, strict=True):
             _, here, indices = columns[0]
@@ -206,6 +223,18 @@ class FragmentGroup(RowReader):
             num_rows = reader.num_live_rows
             yield from reader.runs(wanted, max(0, start), min(stop, num_rows), config, max_rows)
             start, stop = start - num_rows, stop - num_rows
+
+
+def deleted_rows_of(readers: Sequence[FragmentReader]) -> list[npt.NDArray[np.uint32]]:
+    """Return the sorted positions of the deleted rows of each fragment."""
+    return _each(readers, lambda reader: reader.deleted_rows())
+
+
+def _each(readers: Sequence[FragmentReader], read: Callable[[FragmentReader], T]) -> list[T]:
+    """Call a function for each fragment; if the store is remote, their requests are in flight together."""
+    if readers and readers[0].is_remote:
+        return in_parallel([partial(read, reader) for reader in readers])
+    return list(map(read, readers))
 
 
 def _joined(readers: Sequence[FragmentReader]) -> RowReader:

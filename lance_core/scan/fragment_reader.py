@@ -66,6 +66,11 @@ class FragmentReader(RowReader):
         return self._fragment.physical_rows
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the requests for several fragments should be in flight together."""
+        return any(self._locator.data_store(file.base_id).read_costs.is_remote for file in self._files.files)
+
+    @property
     def has_deleted_rows(self) -> bool:
         """Whether the fragment has a deletion file."""
         return self._fragment.has_deletion_file
@@ -156,6 +161,14 @@ class FragmentReader(RowReader):
         planned = (*plan.files(self._files.files), *self._hidden_files(plan.row_columns))
         return [(self._files.reader(file), here, columns) for file, here, columns in planned]
 
+    def load_columns(self, plan: ReadPlan) -> list[OpenColumns]:
+        """Like :meth:`open_columns`, but also load the metadata of the columns from a remote store."""
+        opened = self.open_columns(plan)
+        if self.is_remote:
+            for file, here, columns in opened:
+                file.load_columns(here.fields, columns)
+        return opened
+
     def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of a system column that is not stored in a data file, for some physical positions."""
         return self._row_columns.column(field, positions)
@@ -171,10 +184,11 @@ class FragmentReader(RowReader):
             return None
         if any(self._lineage.is_hidden(top.id) for top in fields):
             return None
-        return tuple([(file.field_ids, file.column_indices, file.file_version) for file in files])
+        return self.is_remote, *[(file.field_ids, file.column_indices, file.file_version) for file in files]
 
     def _is_cheap_to_join(self, file: DataFile) -> bool:
-        return file.file_version.is_structural and self._locator.maps_data_files(file.base_id)
+        store = self._locator.data_store(file.base_id)
+        return file.file_version.is_structural and (store.maps_files or store.read_costs.is_remote)
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
         """Return the data files that store the requested system columns as hidden columns."""

@@ -404,7 +404,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         )
         filtered = () if self._predicate is None else self._predicate.wanted.fields
         num_first = _FIRST_FILTERED if self._limit is None and self._predicate is not None else 1
-        return joined_readers(fragments, (*self._columns.stored.fields, *filtered), num_first=num_first)
+        wanted = (*self._columns.stored.fields, *filtered)
+        return joined_readers(fragments, wanted, num_first=num_first, has_limit=self._limit is not None)
 
     def _ranges(self) -> Iterator[tuple[RowReader, LiveRange]]:
         readers: list[RowReader] = []

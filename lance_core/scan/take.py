@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_core.errors import InvalidInputError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids as checked_row_ids
 from lance_core.file.row_numbers import row_positions
-from lance_core.scan.fragment_group import joined_readers
+from lance_core.scan.fragment_group import deleted_rows_of, joined_readers
 from lance_core.scan.output_schema import OutputSchema
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import wants_offsets, with_row_columns
@@ -94,11 +94,11 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
         raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; number of rows: {num_rows}")
     owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
     positions = wanted - np.append(0, stops)[owners]
-    for owner in np.unique(owners).tolist():
-        fragment = source.fragments[owner]
-        if fragment.has_deletion_file:
-            here = owners == owner
-            positions[here] = live_to_physical(source.reader(fragment).deleted_rows(), positions[here])
+    touched = [owner for owner in np.unique(owners).tolist() if source.fragments[owner].has_deletion_file]
+    readers = [source.reader(source.fragments[owner]) for owner in touched]
+    for owner, deleted in zip(touched, deleted_rows_of(readers), strict=True):
+        here = owners == owner
+        positions[here] = live_to_physical(deleted, positions[here])
     return RowPlaces(owners, positions)
 
 
@@ -130,7 +130,7 @@ class PlacedRows:
         ascending = rows[order]
         batches = []
         start = 0
-        for reader in joined_readers(readers, self._columns.stored.fields, num_first=len(readers)):
+        for reader in joined_readers(readers, self._columns.stored.fields, num_first=len(readers), takes_rows=True):
             stop = start + reader.physical_rows
             low, high = np.searchsorted(ascending, [start, stop])
             batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)

@@ -26,7 +26,7 @@ from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.io.object_store import ObjectStore, StoreCapabilities
     from lance_core.proto import pb_table
     from lance_core.table.data_file import DataFile
     from lance_core.table.deletion_file import DeletionFile
@@ -152,10 +152,10 @@ class FileLocator:
         store, root = self._store_of(base)
         return DataPlace(store, store.join(root, DATA_DIRECTORY) if base.is_table_root else root, base_id)
 
-    def maps_data_files(self, base_id: int | None) -> bool:
-        """Return whether the store of the data files below a base path maps files; as for :meth:`data_place`."""
+    def data_store(self, base_id: int | None) -> StoreCapabilities:
+        """Return the capabilities of the store of the data files below a base path; as for :meth:`data_place`."""
         store = self._store if base_id is None else self.data_place(base_id).store
-        return store.capabilities.maps_files
+        return store.capabilities
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:

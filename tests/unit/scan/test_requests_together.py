@@ -1,0 +1,179 @@
+"""Requests of an object store that do not depend on each other are in flight together."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import NotFoundError, StorageError
+from lance_core.io.byte_range import ByteRange
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import REMOTE_COSTS, StoreCapabilities
+from lance_core.io.request_pool import in_parallel
+from lance_core.io.uri import register_store, unregister_store
+from tests.support.counting_store import CountingStore
+from tests.support.faulty_store import Call, When
+
+NUM_FRAGMENTS = 8
+FRAGMENT_ROWS = 20_000
+NUM_ROWS = NUM_FRAGMENTS * FRAGMENT_ROWS
+_URI = "memory://together/t.lance"
+_PATIENCE_SECONDS = 30
+
+
+@dataclass
+class MeetingStore(CountingStore):
+    """A store with the costs of an object store, in which calls can be made to wait for each other."""
+
+    barrier: threading.Barrier | None = None
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return replace(self.inner.capabilities, read_costs=REMOTE_COSTS)
+
+    def meet(self, num_calls: int) -> None:
+        """Let the next reads end only after that many have begun; they fail if these do not come."""
+        self.reset()
+        self.barrier = threading.Barrier(num_calls, action=self._part)
+
+    def _part(self) -> None:
+        self.barrier = None
+
+    def note_ranges(self, path: str, ranges: Sequence[ByteRange]) -> None:
+        super().note_ranges(path, ranges)
+        self._wait()
+
+    def get(self, path: str) -> pa.Buffer:
+        if "_deletions" in path:
+            self._wait()
+        return super().get(path)
+
+    def _wait(self) -> None:
+        if self.barrier is not None:
+            self.barrier.wait(_PATIENCE_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    random = np.random.default_rng(13)
+    return pa.table(
+        {
+            "k": random.permutation(NUM_ROWS),
+            "x": random.standard_normal(NUM_ROWS),
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(random.standard_normal(4 * NUM_ROWS)), 4),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["2.1", "2.2"])
+def store(request: pytest.FixtureRequest, rows: pa.Table) -> Iterator[MeetingStore]:
+    store = MeetingStore(MemoryStore())
+    register_store("together", store)
+    try:
+        lance_core.write_dataset(rows, _URI, data_storage_version=request.param, max_rows_per_file=FRAGMENT_ROWS)
+        yield store
+    finally:
+        unregister_store("together")
+
+
+@pytest.fixture
+def dataset(store: MeetingStore) -> lance_core.LanceDataset:
+    store.fault = lambda call: None
+    return lance_core.dataset(_URI)
+
+
+READS: dict[str, Callable[[lance_core.LanceDataset], object]] = {
+    "take": lambda dataset: dataset.take(list(range(7, NUM_ROWS, FRAGMENT_ROWS))),
+    "scan": lambda dataset: dataset.to_table(columns=["x"]),
+    "count": lambda dataset: dataset.count_rows(filter="k < 100"),
+    "filter": lambda dataset: dataset.to_table(filter="k < 100"),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_files_of_all_fragments_are_opened_together(store, dataset, read):
+    store.meet(NUM_FRAGMENTS)
+    READS[read](dataset)
+    assert store.barrier is None
+
+
+@pytest.mark.parametrize("read", READS)
+def test_all_open_files_are_read_together(store, dataset, read):
+    READS[read](dataset)
+    store.meet(NUM_FRAGMENTS)
+    READS[read](dataset)
+    assert store.barrier is None
+
+
+def test_deletion_files_are_read_together(store, rows):
+    keys = rows["k"].take(pa.array(range(5, NUM_ROWS, FRAGMENT_ROWS)))
+    lance_core.dataset(_URI).delete(f"k in ({', '.join(map(str, keys.to_pylist()))})")
+    try:
+        dataset = lance_core.dataset(_URI)
+        store.meet(NUM_FRAGMENTS)
+        found = dataset.take(list(range(4, NUM_ROWS - NUM_FRAGMENTS, FRAGMENT_ROWS - 1)), columns=["k"])
+        assert store.barrier is None
+        assert found["k"].equals(rows["k"].take(pa.array(range(4, NUM_ROWS, FRAGMENT_ROWS))))
+    finally:
+        lance_core.dataset(_URI, version=1).restore()
+
+
+def test_rows_are_those_of_the_table(store, dataset, rows):
+    assert dataset.to_table().equals(rows)
+    assert dataset.to_table(filter="k % 7 = 3").equals(rows.filter(pa.compute.equal(_modulo(rows["k"], 7), 3)))
+    wanted = np.random.default_rng(5).integers(0, NUM_ROWS, 300)
+    assert dataset.take(wanted.tolist()).equals(rows.take(pa.array(wanted)))
+    assert dataset.to_table(offset=30_000, limit=40_000).equals(rows.slice(30_000, 40_000))
+
+
+def _modulo(column: pa.ChunkedArray, divisor: int) -> pa.Array:
+    return pa.array(column.to_numpy() % divisor)
+
+
+def test_scan_with_a_limit_opens_one_file(store, dataset):
+    store.reset()
+    assert dataset.to_table(limit=10).num_rows == 10
+    assert len({call.path for call in store.calls}) == 1
+
+
+def test_error_of_one_request_is_raised_after_the_others_have_ended(store, dataset):
+    data_files = sorted({fragment.data_files()[0].path for fragment in dataset.get_fragments()})
+
+    def fails(call: Call) -> When | None:
+        return When.BEFORE if call.path.endswith(data_files[3]) else None
+
+    store.fault = fails
+    with pytest.raises(StorageError, match="injected"):
+        dataset.to_table(columns=["x"])
+    store.fault = lambda call: None
+    assert dataset.to_table(columns=["x"]).num_rows == NUM_ROWS
+
+
+def test_missing_file_is_not_found(store, dataset):
+    name = dataset.get_fragments()[5].data_files()[0].path
+    store.reset()
+    dataset.to_table(columns=["x"])
+    path = next(call.path for call in store.calls if call.path.endswith(name))
+    content = store.get(path)
+    store.delete(path)
+    try:
+        with pytest.raises(NotFoundError):
+            lance_core.dataset(_URI).to_table(columns=["x"])
+    finally:
+        store.put(path, content)
+
+
+def test_calls_in_parallel_return_their_results_in_order():
+    assert in_parallel([lambda index=index: index for index in range(200)]) == list(range(200))
+
+
+def test_error_in_parallel_is_that_of_the_first_call_that_failed():
+    def fail(index: int) -> None:
+        raise StorageError(f"call {index}")
+
+    with pytest.raises(StorageError, match="call 0"):
+        in_parallel([lambda index=index: fail(index) for index in range(20)])
