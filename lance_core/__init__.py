@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
     from lance_core.file.session import Session
+    from lance_core.io.io_counters import bytes_read_counter, iops_counter
     from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
     from lance_core.public.times import sanitize_ts
     from lance_core.scan.dataset_statistics import DataStatistics, FieldStatistics
+    from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
@@ -164,6 +166,7 @@ __all__ = [
     "RefNotFoundError",
     "RetryableCommitConflictError",
     "RowOutOfRangeError",
+    "ScanStatistics",
     "Schema",
     "SchemaMismatchError",
     "Session",
@@ -180,7 +183,9 @@ __all__ = [
     "batch_udf",
     "blob_array",
     "blob_field",
+    "bytes_read_counter",
     "dataset",
+    "iops_counter",
     "json_to_schema",
     "migrate_manifest_paths_v2",
     "optimize",
@@ -253,13 +258,16 @@ _HOMES: Final = {
     "LanceOperation": "lance_core.transactions.public_transaction",
     "LanceScanner": "lance_core.scan.scanner",
     "PackedBlobWriter": "lance_core.file.blob_writers",
+    "ScanStatistics": "lance_core.scan.scan_statistics",
     "Schema": "lance_core.schema.field",
     "Session": "lance_core.file.session",
     "Transaction": "lance_core.transactions.public_transaction",
     "batch_udf": "lance_core.columns.batch_udf",
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
+    "bytes_read_counter": "lance_core.io.io_counters",
     "dataset": "lance_core.api.open_dataset",
+    "iops_counter": "lance_core.io.io_counters",
     "json_to_schema": "lance_core.schema.schema_json",
     "migrate_manifest_paths_v2": "lance_core.api.open_dataset",
     "sanitize_ts": "lance_core.public.times",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
     from lance_core.file.session import Session
+    from lance_core.io.io_counters import IOStats
     from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from lance_core.scan.dataset_statistics import DatasetStats, DataStatistics, FieldStatistics, LanceStats
     from lance_core.scan.delta import DatasetDelta
     from lance_core.scan.row_mask import serialize_row_addrs
+    from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.lance_schema import LanceSchema
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
@@ -66,6 +68,7 @@ __all__ = [
     "DatasetStats",
     "FieldStatistics",
     "FragmentMetadata",
+    "IOStats",
     "Index",
     "IndexFile",
     "LanceDataset",
@@ -74,6 +77,7 @@ __all__ = [
     "LanceScanner",
     "LanceSchema",
     "LanceStats",
+    "ScanStatistics",
     "ScannerBuilder",
     "Session",
     "Tag",
@@ -108,6 +112,7 @@ _HOMES: Final = {
     "DatasetDelta": "lance_core.scan.delta",
     "DatasetOptimizer": "lance_core.compaction.optimizer",
     "FragmentMetadata": "lance_core.public.fragment_metadata",
+    "IOStats": "lance_core.io.io_counters",
     "Index": "lance_core.public.index_records",
     "IndexFile": "lance_core.public.index_records",
     "LanceDataset": "lance_core.api.dataset",
@@ -119,6 +124,7 @@ _HOMES: Final = {
     "DatasetStats": "lance_core.scan.dataset_statistics",
     "FieldStatistics": "lance_core.scan.dataset_statistics",
     "LanceStats": "lance_core.scan.dataset_statistics",
+    "ScanStatistics": "lance_core.scan.scan_statistics",
     "ScannerBuilder": "lance_core.api.scanner_builder",
     "Session": "lance_core.file.session",
     "Tag": "lance_core.refs.tags",

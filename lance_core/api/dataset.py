@@ -85,11 +85,13 @@ if TYPE_CHECKING:
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.columns.alter import AlterColumn
     from lance_core.compaction.optimizer import DatasetOptimizer
+    from lance_core.io.io_counters import IOStats
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.index_records import IndexDescription
     from lance_core.public.version_info import Version
+    from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.manifest import Manifest
@@ -213,6 +215,18 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def session(self) -> Session:
         """Return the session, which caches information about open files for all versions of this handle."""
         return self._view.session
+
+    def io_stats_snapshot(self) -> IOStats:
+        """Return the requests and bytes read and written since the last call of :meth:`io_stats_incremental`.
+
+        They are counted in the store of the dataset. Handles with the same session share the counters of their store;
+        those of base paths are included.
+        """
+        return self._view.locator.counters.snapshot()
+
+    def io_stats_incremental(self) -> IOStats:
+        """Return the same as :meth:`io_stats_snapshot`, and start from zero for the next call of either method."""
+        return self._view.locator.counters.take()
 
     def new_file_session(self) -> LanceFileSession:
         """Return a session that reads and writes files below the location of the dataset, with its storage options."""
@@ -494,7 +508,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         blob_handling: str | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        scan_stats_callback: Any = None,
+        scan_stats_callback: Callable[[ScanStatistics], None] | None = None,
         strict_batch_size: bool | None = None,
         order_by: Any = None,
         disable_scoring_autoprojection: bool | None = None,
@@ -541,6 +555,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             prefilter: whether the filter of a search is applied before the search. By default, it is applied to the
                 rows that were found.
             disable_scoring_autoprojection: whether ``_distance`` is returned only if it is among the columns.
+            scan_stats_callback: a function that receives ``ScanStatistics`` after the last batch; its errors are
+                logged. Counting rows does not call it.
 
         How the other columns of matching rows are read depends on their number, and the order of rows only on
         ``order_by``. So
@@ -555,7 +571,6 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             "scanner",
             index_segments=index_segments,
             full_text_query=full_text_query,
-            scan_stats_callback=scan_stats_callback,
         )
         checked_hints(
             batch_readahead=batch_readahead,
@@ -566,6 +581,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             self,
             self._default_scan_options,
             columns=columns,
+            scan_stats_callback=scan_stats_callback,
             filter=filter,
             limit=limit,
             offset=offset,

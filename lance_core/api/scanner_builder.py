@@ -12,6 +12,7 @@ from lance_core.scan.scanner import LanceScanner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.scan.table_view import Handle
 
 __all__ = ["ScannerBuilder", "build_scanner"]
@@ -202,10 +203,9 @@ class ScannerBuilder:
         """Set the ids of the rows to return, and of rows that are not returned; see ``serialize_row_addrs``."""
         return self._with(row_addr_allowlist=allowlist, row_addr_blocklist=blocklist)
 
-    def scan_stats_callback(self, callback: Callable[[Any], None]) -> Self:
-        """Not supported."""
-        refuse_unsupported("scanner", scan_stats_callback=callback)
-        return self
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> Self:
+        """Set a function that receives statistics after the last batch; see :meth:`LanceDataset.scanner`."""
+        return self._with(scan_stats_callback=callback)
 
     def substrait_aggregate(self, aggregate: bytes) -> Self:
         """Not supported."""

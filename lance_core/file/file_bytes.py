@@ -20,6 +20,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError
 from lance_core.file.layout import MAGIC, TAIL_BYTES
 from lance_core.io.byte_range import ByteRange
+from lance_core.io.io_counters import counters_of
 from lance_core.io.object_store import MEMORY_COSTS, shown_path
 from lance_core.versions import LanceFileVersion
 
@@ -182,14 +183,17 @@ class FileBytes:
         """
         if not self.is_mapped:
             return self.read
-        mapping = self._store.get(self._key) if self._mapping is None else self._mapping
+        mapping = self._store.map(self._key) if self._mapping is None else self._mapping
         if mapping.size != self.num_bytes:
             raise self._corrupt(f"the file has {mapping.size} bytes, but had {self.num_bytes} when it was opened")
         if self._keeps_mapping:
             self._mapping = mapping
 
+        counters = counters_of(self._store)
+
         def read(ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
             self._check(ranges)
+            counters.add_read(len(ranges), sum([wanted.num_bytes for wanted in ranges]))
             return [mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
         return read

@@ -25,6 +25,7 @@ from lance_core.errors import InvalidTypeError
 from lance_core.file.file_arguments import size_in_bytes
 from lance_core.file.page_cache import PageCache
 from lance_core.file.reader import FileReader
+from lance_core.io.io_counters import IOCounters, counters_of, share_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -78,6 +79,7 @@ class Session(PylanceClass):
         size_in_bytes("index_cache_size_bytes", index_cache_size_bytes)
         max_bytes = size_in_bytes("metadata_cache_size_bytes", metadata_cache_size_bytes)
         self._cache: ByteCache[Hashable, Any] = ByteCache(_METADATA_BYTES if max_bytes is None else max_bytes)
+        self._counters: dict[Hashable, IOCounters] = {}
 
     def __repr__(self) -> str:
         """Return a representation with the current sizes of the caches."""
@@ -103,6 +105,10 @@ class Session(PylanceClass):
     def is_same_as(self, other: Session) -> bool:
         """Return whether the other session uses the same cache."""
         return self._cache is other._cache
+
+    def share_counters(self, store: ObjectStore) -> None:
+        """Let a store share its counters with the other stores of this session that are the same."""
+        share_counters(store, self._counters.setdefault(_owner(store), counters_of(store)))
 
     def open_file(
         self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None

@@ -31,6 +31,7 @@ from lance_core.io.condition_probe import require_condition
 from lance_core.io.fsspec_errors import EXCLUSIVE_VERB, ObjectExistsError, translate_fsspec
 from lance_core.io.fsspec_options import BACKENDS
 from lance_core.io.fsspec_stream import FsspecWriteStream
+from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.s3_errors import redacted
 
@@ -83,6 +84,9 @@ class FsspecStore:
         secrets: values that must not appear in messages.
         settings: a digest of the settings and credentials; stores with the same place and digest are equal. None if the
             store is only equal to itself.
+
+    Attributes:
+        counters: count the requests for the content of objects.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class FsspecStore:
         self._secrets = secrets
         self._settings = settings
         self._connections: dict[int, Any] = {}
+        self.counters = IOCounters()
 
     def __repr__(self) -> str:
         """Return a representation that contains the container's name."""
@@ -130,7 +135,12 @@ class FsspecStore:
 
     def get(self, path: str) -> pa.Buffer:
         with self._translated("read", path):
-            return pa.py_buffer(self._files().cat_file(path))
+            data = pa.py_buffer(self._files().cat_file(path))
+        self.counters.add_read(1, data.size)
+        return data
+
+    def map(self, path: str) -> pa.Buffer:
+        return self.get(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
@@ -142,6 +152,7 @@ class FsspecStore:
         starts, stops = [read.extent.start for read in reads], [read.extent.stop for read in reads]
         with self._translated("read", path):
             parts = self._files().cat_ranges([path] * len(reads), starts, stops, on_error="raise")
+        self.counters.add_read(len(reads), sum(stops) - sum(starts))
         found = [pa.py_buffer(b"")] * len(ranges)
         for read, part in zip(reads, parts, strict=True):
             _check_length(self.uri_of(path), read.extent, len(part))
@@ -162,6 +173,7 @@ class FsspecStore:
     ) -> None:
         with self._translated("write", path):
             self._files().pipe_file(path, bytes(memoryview(data).cast("B")))
+        self.counters.add_write(1, memoryview(data).nbytes)
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         self.require_condition(path)
@@ -178,6 +190,7 @@ class FsspecStore:
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)
         except ObjectExistsError:
             return PutOutcome.EXISTS
+        self.counters.add_write(1, memoryview(data).nbytes)
         return PutOutcome.CREATED
 
     def create(self, path: str) -> FsspecWriteStream:
@@ -187,6 +200,7 @@ class FsspecStore:
         """Create or replace an object with the content of a local file."""
         with self._translated("write", path):
             self._files().put_file(local_path, path)
+        self.counters.add_write(1, os.path.getsize(local_path))
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         try:

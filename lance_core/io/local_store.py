@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_file_tail, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
+from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
@@ -76,9 +77,13 @@ class LocalStore:
 
     Attributes:
         identity: equal for stores with the same objects and the same access to them.
+        counters: count the reads and writes.
     """
 
     identity: Final = ("file",)
+
+    def __init__(self) -> None:
+        self.counters = IOCounters()
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -93,16 +98,25 @@ class LocalStore:
         return ObjectInfo(path=path, num_bytes=status.st_size, modified_at=status.st_mtime)
 
     def get(self, path: str) -> pa.Buffer:
+        data = self.map(path)
+        self.counters.add_read(1, data.size)
+        return data
+
+    def map(self, path: str) -> pa.Buffer:
         with _Translated(path, "read"):
             return read_whole_file(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         with _Translated(path, "read"):
-            return read_file_ranges(path, ranges)
+            found = read_file_ranges(path, ranges)
+        self.counters.add_read(len(ranges), sum([wanted.num_bytes for wanted in ranges]))
+        return found
 
     def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
         with _Translated(path, "read"):
-            return read_file_tail(path, max_bytes)
+            tail, num_bytes = read_file_tail(path, max_bytes)
+        self.counters.add_read(1, tail.size)
+        return tail, num_bytes
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
@@ -124,12 +138,13 @@ class LocalStore:
             finally:
                 with suppress(OSError):
                     os.unlink(staging)
+            self.counters.add_write(1, memoryview(data).nbytes)
             with _unsettled(path, _ALL):
                 sync(os.path.dirname(path))
         return PutOutcome.CREATED
 
     def create(self, path: str) -> LocalWriteStream:
-        return LocalWriteStream(path)
+        return LocalWriteStream(path, self.counters)
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         with _Translated(path, "delete"), suppress(FileNotFoundError):
@@ -185,8 +200,9 @@ class LocalStore:
 class LocalWriteStream(WriteStream):
     """A file being written under a temporary name in its final directory."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, counters: IOCounters) -> None:
         self._path = path
+        self._counters = counters
         self._position = 0
         directory, name = os.path.split(path)
         # The name contains the final name, so that leftovers of a crashed writer can be identified.
@@ -218,6 +234,7 @@ class LocalWriteStream(WriteStream):
                 sync_together(self._temporary, depends_on)
             os.rename(self._temporary, self._path)
             self._dropped.detach()
+            self._counters.add_write(1, self._position)
             if durable:
                 sync(os.path.dirname(self._path))
 

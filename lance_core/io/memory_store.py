@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
+from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
@@ -22,10 +23,15 @@ _lock: Final = fork_lock()
 
 
 class MemoryStore:
-    """Stores objects in a dictionary, as immutable byte strings. Thread-safe."""
+    """Stores objects in a dictionary, as immutable byte strings. Thread-safe.
+
+    Attributes:
+        counters: count the reads and writes.
+    """
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[pa.Buffer, float]] = {}
+        self.counters = IOCounters()
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -39,10 +45,15 @@ class MemoryStore:
         return ObjectInfo(path=path, num_bytes=buffer.size, modified_at=modified_at)
 
     def get(self, path: str) -> pa.Buffer:
+        whole = self.map(path)
+        self.counters.add_read(1, whole.size)
+        return whole
+
+    def map(self, path: str) -> pa.Buffer:
         return self._find(path)[0]
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        whole = self.get(path)
+        whole = self.map(path)
         for wanted in ranges:
             if wanted.stop > whole.size:
                 raise CorruptDataError(
@@ -53,24 +64,29 @@ class MemoryStore:
                     expected=wanted.stop,
                     found=whole.size,
                 )
+        self.counters.add_read(len(ranges), sum([wanted.num_bytes for wanted in ranges]))
         return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
-        whole = self.get(path)
-        return whole.slice(max(0, whole.size - max_bytes)), whole.size
+        whole = self.map(path)
+        tail = whole.slice(max(0, whole.size - max_bytes))
+        self.counters.add_read(1, tail.size)
+        return tail, whole.size
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:
         with _lock:
             self._objects[path] = (_frozen(data), time.time())
+        self.counters.add_write(1, memoryview(data).nbytes)
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         with _lock:
             if path in self._objects:
                 return PutOutcome.EXISTS
             self._objects[path] = (_frozen(data), time.time())
-            return PutOutcome.CREATED
+        self.counters.add_write(1, memoryview(data).nbytes)
+        return PutOutcome.CREATED
 
     def create(self, path: str) -> MemoryWriteStream:
         return MemoryWriteStream(self, path)

@@ -148,7 +148,11 @@ class WriteStream(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A store of named byte strings. It may also have ``uri_of(path)``, which returns a path as messages name it."""
+    """A store of named byte strings.
+
+    It may also have ``uri_of(path)``, which returns a path as messages name it, and ``counters``, which count its
+    requests (:mod:`~lance_core.io.io_counters`).
+    """
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -165,6 +169,14 @@ class ObjectStore(Protocol):
 
     def get(self, path: str) -> pa.Buffer:
         """Read a whole object. Raises ``NotFoundError`` if it does not exist."""
+        ...
+
+    def map(self, path: str) -> pa.Buffer:
+        """Map a whole object into memory. Only for stores with ``maps_files``; callers count the bytes they access.
+
+        Raises:
+            NotFoundError: the object does not exist.
+        """
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:

@@ -30,6 +30,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, StorageError
 from lance_core.io.byte_range import coalesce_ranges
 from lance_core.io.condition_probe import require_condition
+from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.s3_client import DIRECTORY_BUCKET, PARALLEL_REQUESTS, S3Client, client_of
 from lance_core.io.s3_settings import S3Settings
@@ -65,12 +66,16 @@ class S3Store:
     Args:
         client: sends the requests.
         bucket: name of the bucket.
+
+    Attributes:
+        counters: count the requests for the content of objects; a repeated request counts once.
     """
 
     def __init__(self, client: S3Client, bucket: str) -> None:
         """Create the store without sending requests."""
         self._client = client
         self._bucket = bucket
+        self.counters = IOCounters()
         express = client.settings.express or bucket.endswith(DIRECTORY_BUCKET)
         self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
 
@@ -106,7 +111,11 @@ class S3Store:
     def get(self, path: str) -> pa.Buffer:
         key = self._key(path)
         read = self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path)))
+        self.counters.add_read(1, len(read.data))
         return pa.py_buffer(read.data)
+
+    def map(self, path: str) -> pa.Buffer:
+        return self.get(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
@@ -117,6 +126,7 @@ class S3Store:
         )
         found = [pa.py_buffer(b"")] * len(ranges)
         buffers: Sequence[pa.Buffer] = self._client.wait_for(lambda: self._read_all(path, reads))
+        self.counters.add_read(len(reads), sum([read.extent.num_bytes for read in reads]))
         for read, buffer in zip(reads, buffers, strict=True):
             for member in read.members:
                 place = ranges[wanted[member]]
@@ -132,6 +142,7 @@ class S3Store:
             if _is_outside(error):
                 return pa.py_buffer(b""), 0
             raise
+        self.counters.add_read(1, len(read.data))
         tail = pa.py_buffer(read.data)
         return tail.slice(max(0, tail.size - max_bytes)), read.object_bytes
 
@@ -140,6 +151,7 @@ class S3Store:
     ) -> None:
         body = bytes(memoryview(data).cast("B"))
         self._client.call("put_object", self.uri_of(path), **self._new_object(path), Body=body)
+        self.counters.add_write(1, len(body))
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         self.require_condition(path)
@@ -160,10 +172,11 @@ class S3Store:
             if error.context.get("status") in _REFUSED_BY_CONDITION:
                 return PutOutcome.EXISTS
             raise
+        self.counters.add_write(1, len(body))
         return PutOutcome.CREATED
 
     def create(self, path: str) -> S3WriteStream:
-        return S3WriteStream(self._client, self._new_object(path), self.uri_of(path))
+        return S3WriteStream(self._client, self._new_object(path), self.uri_of(path), self.counters)
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.io.io_counters import IOCounters
     from lance_core.io.s3_client import S3Client
     from lance_core.io.s3_settings import S3Settings
 
@@ -54,14 +55,16 @@ class S3WriteStream(WriteStream):
         client: sends the requests.
         target: request parameters that identify the new object.
         place: name of the object, for messages.
+        counters: count the requests that send bytes.
     """
 
-    def __init__(self, client: S3Client, target: dict[str, Any], place: str) -> None:
+    def __init__(self, client: S3Client, target: dict[str, Any], place: str, counters: IOCounters) -> None:
         """Create the stream without sending anything."""
         self._client = client
         self._target = target
         self._object = {name: value for name, value in target.items() if name in _OBJECT_KEYS}
         self._place = place
+        self._counters = counters
         self._buffer = bytearray()
         self._position = 0
         self._upload_id: str | None = None
@@ -93,6 +96,7 @@ class S3WriteStream(WriteStream):
             self._send(bytes(self._buffer))
             self._collect(0)
             self._complete()
+        self._counters.add_write(max(1, len(self._parts)), self._position)
         self._open = False
         self._buffer.clear()
 

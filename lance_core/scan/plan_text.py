@@ -61,18 +61,20 @@ def plan_text(
     return "".join(f"{line}\n" for line in lines)
 
 
-def measured(batches: Iterable[pa.RecordBatch]) -> str:
-    """Consume the batches of a scan, and return a line about them."""
-    started = perf_counter()
+def measured(batches: Iterable[pa.RecordBatch], source: ScanSource) -> str:
+    """Consume the batches of a scan, and return a line about them and about the requests that they took."""
+    counters = source.locator.counters
+    before, started = counters.total(), perf_counter()
     num_batches = num_rows = num_bytes = 0
     for batch in batches:
         num_batches += 1
         num_rows += batch.num_rows
         num_bytes += batch.nbytes
     seconds = perf_counter() - started
-    return (
-        _step("Result", rows=num_rows, batches=num_batches, bytes=num_bytes, elapsed=f"{seconds * 1000:.3f}ms") + "\n"
-    )
+    added = counters.total().since(before)
+    result = {"rows": num_rows, "batches": num_batches, "bytes": num_bytes}
+    reads = {"iops": added.read_iops, "bytes_read": added.read_bytes}
+    return _step("Result", **result, **reads, elapsed=f"{seconds * 1000:.3f}ms") + "\n"
 
 
 def _fragment(fragment: Fragment) -> str:

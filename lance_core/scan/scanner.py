@@ -43,18 +43,20 @@ from lance_core.scan.row_mask import RowMask
 from lance_core.scan.row_order import RowOrder, read_in_order
 from lance_core.scan.row_reader import slices
 from lance_core.scan.scan_plan import LiveRange, plan_ranges
+from lance_core.scan.scan_statistics import checked_callback, reporting
 from lance_core.scan.shown_columns import BlobHandling, ShownColumns
 from lance_core.scan.take import PlacedRows
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
     from lance_core.scan.row_reader import RowReader
     from lance_core.scan.scan_source import ScanSource
+    from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.schema.field import Schema
 
 __all__ = ["LanceScanner"]
@@ -97,6 +99,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
         order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or names; None means the stored order.
         use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
+        scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means none.
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
         row_addr_blocklist: the ids of rows that are not returned, likewise.
 
@@ -128,12 +131,14 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         blob_handling: str | None = None,
         order_by: Any = None,
         use_stats: bool | None = None,
+        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         # First, so that there are no other local names.
         self._arguments = {name: value for name, value in locals().items() if name not in ("self", "source")}
+        self._callback = checked_callback(scan_stats_callback)
         self._source = replace(source, includes_deleted=True) if include_deleted_rows else source
         query = None if nearest is None else NearestQuery.of(source.schema, nearest, limit)
         if query is not None:
@@ -189,7 +194,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
-        return self._sizes.divide(self._shown_batches())
+        batches = self._unreported()
+        return batches if self._callback is None else reporting(batches, self._source, self._callback)
 
     def scan_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; the same as :meth:`to_batches`."""
@@ -267,7 +273,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             count_rows: whether to count the rows, as :meth:`count_rows` does, instead of reading them.
         """
         scan = type(self)(self._source, **{**self._arguments, "columns": []}) if count_rows else self
-        result = f"Count: rows={scan.count_rows()}\n" if count_rows else measured(scan.to_batches())
+        result = f"Count: rows={scan.count_rows()}\n" if count_rows else measured(scan._unreported(), self._source)
         return result + indent(scan.explain_plan(), "  ")
 
     def take(self, indices: object) -> NoReturn:
@@ -319,6 +325,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         """Plan a scan of other columns of the same rows, without offset and limit."""
         selecting = ("filter", "use_stats", "row_addr_allowlist", "row_addr_blocklist")
         return type(self)(self._source, columns=names, **{name: self._arguments[name] for name in selecting})
+
+    def _unreported(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows without reporting statistics."""
+        return self._sizes.divide(self._shown_batches())
 
     def _shown_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the form that is returned to callers."""

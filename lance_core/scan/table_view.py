@@ -94,6 +94,7 @@ class TableView:
         self.storage_options: Final = storage_options
         self.locator: Final = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
         self.session: Final = Session() if session is None else session
+        self.session.share_counters(log.store)
         self._line: Hashable = _NOT_ASKED if line is None else line
 
     @classmethod

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
+from lance_core.io.io_counters import counters_of, share_counters
 from lance_core.io.object_keys import is_plain_path
 from lance_core.io.object_store import shown_path
 from lance_core.io.uri import resolve
@@ -26,6 +27,7 @@ from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lance_core.io.io_counters import IOCounters
     from lance_core.io.object_store import ObjectStore, StoreCapabilities
     from lance_core.proto import pb_table
     from lance_core.table.data_file import DataFile
@@ -158,6 +160,11 @@ class FileLocator:
         return store.capabilities
 
     @property
+    def counters(self) -> IOCounters:
+        """The counters of the table's store; those of base paths count with them."""
+        return counters_of(self._store)
+
+    @property
     def storage_options(self) -> Mapping[str, str] | None:
         """The storage options of the table and of its base paths."""
         return self._storage_options
@@ -190,7 +197,9 @@ class FileLocator:
     def _store_of(self, base: BasePath) -> tuple[ObjectStore, str]:
         # "~" means the home directory only in a user's argument: in a manifest, it is a directory with that name.
         path = os.path.join(os.curdir, base.path) if base.path.startswith("~") else base.path
-        return resolve(path, options_of_base(self._storage_options, base.id, base.path))
+        store, root = resolve(path, options_of_base(self._storage_options, base.id, base.path))
+        share_counters(store, self.counters)
+        return store, root
 
     def _base(self, base_id: int, what: str) -> BasePath:
         base = self._bases.get(base_id)

@@ -119,7 +119,7 @@ def test_absent_name_of_the_package_is_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("blob", "BlobIterator"), ("dataset", "MergeInsertBuilder"), ("fragment", "IOStats")]
+    ("module", "name"), [("blob", "BlobIterator"), ("dataset", "MergeInsertBuilder"), ("fragment", "CompactedSsTable")]
 )
 def test_absent_name_of_a_module_is_explained(module: str, name: str) -> None:
     ours = import_module(f"lance_core.{module}")

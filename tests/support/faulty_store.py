@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lance_core.errors import StorageError
 from lance_core.io.byte_range import ByteRange
+from lance_core.io.io_counters import IOCounters, counters_of
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 
 
@@ -55,6 +56,10 @@ class FaultyStore:
     def capabilities(self) -> StoreCapabilities:
         return self.inner.capabilities
 
+    @property
+    def counters(self) -> IOCounters:
+        return counters_of(self.inner)
+
     def join(self, *segments: str) -> str:
         return self.inner.join(*segments)
 
@@ -63,6 +68,9 @@ class FaultyStore:
 
     def get(self, path: str) -> pa.Buffer:
         return self.run("get", path, lambda: self.inner.get(path))
+
+    def map(self, path: str) -> pa.Buffer:
+        return self.run("get", path, lambda: self.inner.map(path))
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         self.note_ranges(path, ranges)

@@ -164,7 +164,6 @@ def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceD
     "arguments",
     [
         {"full_text_query": "x"},
-        {"scan_stats_callback": print},
     ],
 )
 def test_unsupported_scanner_arguments_are_refused_by_name(
