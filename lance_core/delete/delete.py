@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows"]
 
 _WRITER_THREADS: Final = 16
-_MANY_FILES: Final = 8
-"""Minimum number of deletion files for which several threads are used; each write waits for a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +227,10 @@ def _delete(plan: DeletePlan, updated: tuple[Fragment, ...], dropped: tuple[int,
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
     """Return the fragments that keep rows, with their new deletion files; after a failure, no new files remain."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
-    if len(changed) < 2:
-        # Starting a thread would take longer than writing the file.
-        return tuple(_write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
-    num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
+    if len(changed) < 2 or not log.store.capabilities.read_costs.request_seconds:
+        return _written_in_turn(log, plan.read_version, changed)
     futures: list[Future[Fragment]] = []
-    with ThreadPoolExecutor(max_workers=num_threads) as executor:
+    with ThreadPoolExecutor(max_workers=_WRITER_THREADS) as executor:
         try:
             for delete in changed:
                 written = executor.submit(_write_deletion, log, plan.read_version, delete, durable=False)
@@ -244,6 +240,19 @@ def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
             executor.shutdown(wait=True, cancel_futures=True)
             _remove(log, [future.result() for future in futures if not future.cancelled() and not future.exception()])
             raise
+
+
+def _written_in_turn(log: VersionLog, read_version: int, changed: Iterable[FragmentDelete]) -> tuple[Fragment, ...]:
+    """Write the files without threads, which would take longer if no write waits for a response or a sync."""
+    written: list[Fragment] = []
+    try:
+        for delete in changed:
+            # After a failure, the list contains the files to remove.
+            written.append(_write_deletion(log, read_version, delete, durable=False))  # noqa: PERF401
+    except BaseException:
+        _remove(log, written)
+        raise
+    return tuple(written)
 
 
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:

@@ -14,14 +14,15 @@ import numpy as np
 
 from lance_core.file.read_config import ReadConfig
 from lance_core.predicate.predicate import Predicate
-from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.matching import find_rows
 from lance_core.scan.row_columns import with_row_columns
 from lance_core.scan.scan_plan import live_to_physical
+from lance_core.scan.scan_source import ScanSource
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
     from pyroaring import BitMap
@@ -146,13 +147,10 @@ class DeletePlanner:
         if view.schema != self._schema:
             self._schema, self._searched = view.schema, {}
         planned = planned_predicate(view.schema, self._predicate)
-        deletes = []
-        for fragment in fragments:
-            key = fragment.message.SerializeToString(deterministic=True)
-            if key not in self._searched:
-                self._searched[key] = _search(fragment, view, planned)
-            deletes.append(self._searched[key])
-        return DeletePlan.of(view.version, planned.text, deletes)
+        keyed = [(fragment.message.SerializeToString(deterministic=True), fragment) for fragment in fragments]
+        missing = {key: fragment for key, fragment in keyed if key not in self._searched}
+        self._searched.update(zip(missing, _search(list(missing.values()), view, planned), strict=True))
+        return DeletePlan.of(view.version, planned.text, [self._searched[key] for key, _ in keyed])
 
 
 def plan_rows(view: TableView, fragments: Iterable[Fragment], predicate: object) -> DeletePlan:
@@ -197,13 +195,20 @@ def _nothing() -> BitMap:
     return BitMap()
 
 
-def _search(fragment: Fragment, view: TableView, predicate: Predicate) -> FragmentDelete:
-    reader = FragmentReader(fragment, view.locator, session=view.session)
-    rows_before = reader.num_live_rows
+def _search(fragments: Sequence[Fragment], view: TableView, predicate: Predicate) -> Iterator[FragmentDelete]:
+    """Yield the changes to each of the fragments, which are read together if possible."""
+    source = ScanSource(view.schema, fragments, view.locator, session=view.session)
     if predicate.constant:
-        return FragmentDelete(fragment, rows_before, found=None, deleted=None)
-    pieces = list(find_rows(reader, predicate, ReadConfig()))
-    if not pieces:
-        return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
-    deleted = reader.deleted_rows()
-    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, np.concatenate(pieces)))
+        for fragment in fragments:
+            yield FragmentDelete(fragment, source.reader(fragment).num_live_rows, found=None, deleted=None)
+        return
+    readers = map(source.reader, fragments)
+    for group in joined_readers(readers, predicate.wanted.fields, num_first=len(fragments)):
+        pieces = list(find_rows(group, predicate, ReadConfig()))
+        live = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+        for fragment, found in group.by_fragment(live_to_physical(group.deleted_rows(), live)):
+            reader = source.reader(fragment)
+            if len(found):
+                yield plan_fragment(fragment, reader.num_live_rows, reader.deleted_rows(), found)
+            else:
+                yield FragmentDelete(fragment, reader.num_live_rows, found=_nothing(), deleted=_nothing())

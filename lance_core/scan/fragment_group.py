@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lance_core.scan.read_plan import ReadPlan
     from lance_core.scan.row_reader import OpenColumns
     from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
 
 __all__ = ["FragmentGroup", "deleted_rows_of", "joined_readers"]
 
@@ -127,6 +128,12 @@ class FragmentGroup(RowReader):
             parts = [rows + starts[index] for index, rows in zip(with_file, deleted, strict=True)]
             self._deleted = np.concatenate(parts) if parts else np.zeros(0, np.uint32)
         return self._deleted
+
+    def by_fragment(self, positions: npt.NDArray[np.int64]) -> Iterator[tuple[Fragment, npt.NDArray[np.int64]]]:
+        """Yield each fragment, and those of some ascending physical positions that are in it."""
+        edges = np.searchsorted(positions, self._starts)
+        for reader, start, low, high in zip(self._readers, self._starts, edges, edges[1:], strict=False):
+            yield from reader.by_fragment(positions[low:high] - start)
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
         """Yield nothing: files that are joined have no statistics."""

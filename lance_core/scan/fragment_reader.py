@@ -100,6 +100,10 @@ class FragmentReader(RowReader):
         """
         return self._files.deleted_rows()
 
+    def by_fragment(self, positions: npt.NDArray[np.int64]) -> Iterator[tuple[Fragment, npt.NDArray[np.int64]]]:
+        """Yield the fragment and the positions."""
+        yield self._fragment, positions
+
     def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
         """Return the locations of the values of a blob column.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lance_core.file.read_config import ReadConfig
     from lance_core.file.reader import FileReader
     from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
 
 __all__ = ["OpenColumns", "RowReader", "one_array", "positions_of", "slices"]
 
@@ -51,6 +52,10 @@ class RowReader(ABC):
     @abstractmethod
     def deleted_rows(self) -> npt.NDArray[np.uint32]:
         """Return the sorted positions of deleted rows, shape (num_deleted,)."""
+
+    @abstractmethod
+    def by_fragment(self, positions: npt.NDArray[np.int64]) -> Iterator[tuple[Fragment, npt.NDArray[np.int64]]]:
+        """Yield each fragment, and those of some ascending physical positions that are in it."""
 
     @abstractmethod
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:

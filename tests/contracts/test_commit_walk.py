@@ -150,7 +150,7 @@ def test_concurrent_deletes_cross_only_modules_in_the_description_of_a_commit(ur
     late = lance_core.dataset(uri)
     lance_core.dataset(uri).delete("a < 5")
     crossed = crossed_by(lambda: late.delete("a > 995"), _is_end_of_a_commit)
-    reads = {"scan/matching", "scan/row_reader", "scan/fragment_reader", "file/session"}
+    reads = {"scan/matching", "scan/fragment_group", "scan/row_reader", "scan/fragment_reader", "file/session"}
     before_its_commit = {"delete/delete", "delete/plan", *reads}
     others = crossed - {module for module, _ in steps_of("Commit")} - before_its_commit - {"table/deletion_file"}
     assert {"transactions/delete_rebase", "table/deletion_vector"} <= others <= exceptions_of("Commit")

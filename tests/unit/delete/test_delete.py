@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,9 @@ from lance_core.errors import (
     StorageError,
     TooMuchWriteContentionError,
 )
+from lance_core.file.reader import FileReader
+from lance_core.io.object_store import REMOTE_COSTS
+from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
 from tests.support.counting_store import CountingStore
 from tests.support.faulty_store import Call, When
@@ -255,7 +259,11 @@ def test_failed_delete_removes_its_deletion_files(dataset: lance_core.LanceDatas
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_delete_writes_many_deletion_files_concurrently(uri: str, store: CountingStore, *, fails: bool) -> None:
+def test_delete_writes_deletion_files_concurrently_if_writes_are_requests(
+    uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    remote = replace(store.inner.capabilities, read_costs=REMOTE_COSTS)
+    monkeypatch.setattr(CountingStore, "capabilities", remote)
     dataset = lance_core.write_dataset(pa.table({"a": range(60)}), uri, max_rows_per_file=2)
     together = threading.Barrier(4)
 
@@ -279,6 +287,29 @@ def test_delete_writes_many_deletion_files_concurrently(uri: str, store: Countin
     assert dataset.delete("a % 2 = 0") == {"num_deleted_rows": 30}
     assert len(_deletion_files(store)) == 30
     assert _values(dataset) == list(range(1, 60, 2))
+
+
+def test_delete_reads_small_fragments_together(
+    dataset: lance_core.LanceDataset, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lance_core.write_dataset(ROWS.slice(0, 5), uri, mode="append", max_rows_per_file=1)
+    dataset.checkout_latest()
+    read = []
+    read_batches = FileReader.read_batches
+
+    def counted(reader: FileReader, *arguments: Any, **options: Any) -> Any:
+        read.append(reader.num_rows)
+        return read_batches(reader, *arguments, **options)
+
+    monkeypatch.setattr(FileReader, "read_batches", counted)
+    monkeypatch.setattr(FragmentReader, "_is_cheap_to_join", lambda *_: True)
+    assert dataset.delete("a in (1, 4)") == {"num_deleted_rows": 4}
+    assert read == [17]
+    assert _values(dataset) == [0, 2, 3, *range(5, 12), 0, 2, 3]
+    assert [fragment.num_deletions for fragment in dataset.get_fragments()] == [1, 1, 0, 0, 0, 0]
+    assert dataset.delete("a in (2, 5)") == {"num_deleted_rows": 3}
+    assert _values(dataset) == [0, 3, *range(6, 12), 0, 3]
+    dataset.validate()
 
 
 @pytest.mark.parametrize(("num_rows", "kind"), [(1, "arrow"), (4999, "arrow"), (5000, "bin")])

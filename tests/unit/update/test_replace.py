@@ -169,9 +169,9 @@ def test_new_rows_are_written_and_fragments_searched_once_however_often_the_dele
     searched, rivals = [], 3
     search, commit = plan._search, replace.commit_plan
 
-    def counted(fragment: Any, *arguments: Any) -> Any:
-        searched.append(fragment.files[0].path)
-        return search(fragment, *arguments)
+    def counted(fragments: Any, *arguments: Any) -> Any:
+        searched.extend(fragment.files[0].path for fragment in fragments)
+        return search(fragments, *arguments)
 
     def overtaken(*arguments: Any, **more: Any) -> Any:
         nonlocal rivals
