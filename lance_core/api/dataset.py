@@ -1653,18 +1653,22 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return self._opened(target, options, kwargs)
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
-        """Add base paths: additional locations to which files of this table can be written.
+        """Add base paths: additional locations to which files of this table can be written; or move them.
 
         Args:
-            new_bases: the base paths; a base path without an id gets the next id.
+            new_bases: the base paths; a base path without an id gets the next id. One with the id of an existing base
+                path replaces it: its files, which must have been copied, are then read from the new location. Earlier
+                versions keep the old location.
             transaction_properties: properties to record in the transaction.
 
         Returns:
             This handle, moved to the new version.
 
         Raises:
-            InvalidInputError: an id, a name, or a path is already in use.
-            RetryableCommitConflictError: another writer added a base path with the same id, name, or path.
+            InvalidInputError: a name or a path is already in use, or an id is given twice.
+            NotFoundError: a file of this table does not exist in the new location of its base path.
+            IncompatibleTransactionError: another writer added a base path with the same id, name, or path.
+            RetryableCommitConflictError: another writer has added files to a base path that moves.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)

@@ -33,6 +33,7 @@ from lance_core.file.families import requires_every_field
 from lance_core.file.reader import FileReader
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.table.base_files import missing_from_bases
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_vector import read_deletion_offsets
@@ -81,6 +82,7 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
     operation = transaction.operation
     if operation.restored_version is not None:
         check_restore(log, operation.restored_version, options.storage_options)
+    _check_moved_bases(operation, current, log, options)
     bases = current.base_paths
     if operation.makes_tables:
         bases += tuple(map(BasePath.from_proto, operation.added_bases()))
@@ -106,6 +108,28 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
     deletions = operation.changed_deletions()
     if deletions and options.affected_rows is None:
         _check_deletion_files(deletions, with_row_counts(current, locator), locator)
+
+
+def _check_moved_bases(operation: Operation, current: Manifest, log: VersionLog, options: CommitOptions) -> None:
+    """Check that the files of the table are below the new locations of its base paths.
+
+    Raises:
+        NotFoundError: a file is missing.
+    """
+    added = {base.id: base for base in map(BasePath.from_proto, operation.added_bases())}
+    present = {base.id: base for base in current.base_paths}
+    moved = {base_id for base_id in added.keys() & present.keys() if added[base_id] != present[base_id]}
+    if operation.is_first_of_its_root or not moved:
+        return
+    locator = FileLocator(log.store, log.root, {**present, **added}.values(), options.storage_options)
+    missing = missing_from_bases(current, locator, moved)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise NotFoundError(
+            f"base path {min(moved)} cannot move to {added[min(moved)].path!r}: version {current.version} needs files "
+            f"that do not exist there: {missing[0]}{more}; copy them first",
+            path=missing[0],
+        )
 
 
 def _check_with_older_schema(

@@ -1,4 +1,4 @@
-"""Finds problems in the newest version of a branch: defects caused by old releases, and missing data files.
+"""Finds problems in the newest version of a branch: defects caused by old releases, and missing files.
 
 Except for mixed formats, these problems do not prevent opening the table. The doctor only reports them; a commit, a
 rebuilt index, or restored files repair them.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lance_core.errors import LanceError
 from lance_core.repair.problems import Problem, ProblemKind
 from lance_core.scan.early_fragments import rows_in_files
+from lance_core.table.base_files import missing_from_bases
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.data_file import DataFile
 from lance_core.table.manifest import Manifest
@@ -44,7 +45,12 @@ def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Co
     path = log.path(name)
     try:
         manifest = Manifest.parse(log.store.get(path), path=path, name=name)
-        found = [*_defects(log, manifest), *_mixed_formats(manifest), *_missing_files(manifest, files)]
+        found = [
+            *_defects(log, manifest),
+            *_mixed_formats(manifest),
+            *_missing_files(manifest, files),
+            *_unreachable_bases(log, manifest),
+        ]
     except LanceError:
         # The errors in the manifest are reported when the table is opened.
         return
@@ -74,7 +80,7 @@ def _mixed_formats(manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
 
 
 def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[ProblemKind, str]]:
-    """Yield a problem if data files below the root are missing; files in base paths are not checked."""
+    """Yield a problem if data files below the root are missing."""
     missing = sorted(
         path
         for fragment in manifest.message.fragments
@@ -84,3 +90,19 @@ def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield ProblemKind.MISSING_DATA_FILE, f"{missing[0]}{more}, used by version {manifest.version}"
+
+
+def _unreachable_bases(log: VersionLog, manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
+    """Yield a problem for each base path below which files are missing, or that cannot be read at all."""
+    locator = FileLocator(log.store, log.root, manifest.base_paths)
+    for base in manifest.base_paths:
+        try:
+            missing = missing_from_bases(manifest, locator, [base.id])
+        except LanceError as error:
+            reason = str(error)
+        else:
+            if not missing:
+                continue
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            reason = f"missing: {missing[0]}{more}"
+        yield ProblemKind.UNREACHABLE_BASE, f"{base.path} (id {base.id}), used by version {manifest.version} ({reason})"

@@ -34,11 +34,19 @@ class ProblemKind(StrEnum):
     UNRELIABLE_COVERAGE = OldDefect.UNRELIABLE_COVERAGE.value
     MIXED_FORMATS = "mixed formats"
     MISSING_DATA_FILE = "missing data file"
+    UNREACHABLE_BASE = "unreachable base path"
 
 
 _BY_COMMIT: Final = "reads return correct results; the next commit repairs the defect"
 
-_NAMED_ONLY: Final = frozenset({*map(ProblemKind, OldDefect), ProblemKind.MIXED_FORMATS, ProblemKind.MISSING_DATA_FILE})
+_NAMED_ONLY: Final = frozenset(
+    {
+        *map(ProblemKind, OldDefect),
+        ProblemKind.MIXED_FORMATS,
+        ProblemKind.MISSING_DATA_FILE,
+        ProblemKind.UNREACHABLE_BASE,
+    }
+)
 
 ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
     {
@@ -58,6 +66,9 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; otherwise, it will not be used after the next commit",
         ProblemKind.MIXED_FORMATS: "restore a version whose data files all have the same format",
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
+        ProblemKind.UNREACHABLE_BASE: (
+            "make the location available, or copy its files and pass the new path with the same id to add_bases"
+        ),
     }
 )
 """Maps each kind of problem to advice on how to solve it."""

@@ -149,6 +149,12 @@ class DraftContent:
         """Add base paths, keeping their ids."""
         self._message.base_paths.extend(base_paths)
 
+    def set_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
+        """Replace the base paths."""
+        replaced = list(base_paths)
+        del self._message.base_paths[:]
+        self._message.base_paths.extend(replaced)
+
     def set_branch(self, name: str | None) -> None:
         """Set the branch that the version belongs to; None for the main branch."""
         self._message.ClearField("branch")

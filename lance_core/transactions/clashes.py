@@ -156,6 +156,11 @@ def one_base(ours: Operation, theirs: Operation) -> Verdict:
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 
 
+def files_below_moved_base(ours: Operation, theirs: Operation) -> Verdict:
+    """Check whether one operation moves a base path below which the other has written files."""
+    return _retry_if(_writes_below_bases_of(ours, theirs) or _writes_below_bases_of(theirs, ours))
+
+
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
     """Check whether both operations compacted the same shard of the write-ahead log; if so, ours must be newer."""
     mine, others = (
@@ -195,6 +200,16 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
     if one.path == other.path or (one.id and one.id == other.id):
         return True
     return one.HasField("name") and other.HasField("name") and one.name == other.name
+
+
+def _writes_below_bases_of(writing: Operation, moving: Operation) -> bool:
+    # A base that was only added has no files yet.
+    moved = {base.id for base in moving.new_bases if base.id} if isinstance(moving, UpdateBases) else set()
+    return bool(moved) and any(
+        file.HasField("base_id") and file.base_id in moved
+        for fragment in writing.added_fragments()
+        for file in fragment.message.files
+    )
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
@@ -242,6 +257,7 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
         "v": overlay_on_changed_field,
         "u": updates_dropped_field,
         "d": replaces_dropped_field,
+        "a": files_below_moved_base,
         "b": one_base,
         "w": one_shard,
         "l": log_was_set_up,

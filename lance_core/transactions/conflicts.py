@@ -69,17 +69,17 @@ _COLUMNS: Final = (
 
 TABLE: Final = """
 committed                     ap de ow ix rw m+ m- rs rf ur uc p+ p- sc st ss sf re ov wl ba cl
-append                        .  .  .  .  .  R  R  .  .  k  k  .  R  .  .  .  .  .  .  X  .  .
+append                        .  .  .  .  .  R  R  .  .  k  k  .  R  .  .  .  .  .  .  X  a  .
 delete                        .  m  .  .  r  R  R  .  .  m  r  .  .  .  .  .  .  g  e  X  .  .
-overwrite                     X  X  R  X  X  X  X  .  X  X  X  X  X  x  .  X  X  X  X  X  .  .
+overwrite                     X  X  R  X  X  X  X  .  X  X  X  X  X  x  .  X  X  X  X  X  a  .
 create_index                  .  .  .  n  r  .  .  .  .  .  .  .  .  .  .  .  .  f  .  l  .  .
-rewrite                       .  r  .  r  r  R  R  .  .  r  r  .  .  .  .  .  .  r  r  .  .  .
+rewrite                       .  r  .  r  r  R  R  .  .  r  r  .  .  .  .  .  .  r  r  .  a  .
 merge+                        .  R  .  .  R  R  R  .  .  R  R  R  R  .  .  R  R  R  R  X  .  .
 merge-                        R  R  .  .  R  R  R  .  .  R  R  R  R  .  .  R  R  R  R  X  .  .
 restore                       X  X  .  X  X  X  X  .  X  X  X  X  X  .  .  X  X  X  X  X  .  .
 reserve_fragments             .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .
-update.rows                   .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  o  w  .  .
-update.columns                .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  e  w  .  .
+update.rows                   .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  o  w  a  .
+update.columns                .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  e  w  a  .
 project+                      .  .  .  .  .  X  X  .  .  .  u  R  R  .  .  .  .  d  .  X  .  .
 project-                      R  .  .  .  .  X  X  .  .  R  R  R  R  .  .  .  .  R  R  X  .  .
 update_config.config          .  .  x  .  .  .  .  .  .  .  .  .  .  x  .  .  .  .  .  .  .  .
@@ -89,7 +89,7 @@ update_config.field_metadata  .  .  .  .  .  R  R  X  .  .  .  .  .  .  .  .  x 
 data_replacement              .  r  .  f  r  R  R  .  .  r  r  .  R  .  .  .  .  c  .  X  .  .
 data_overlay                  .  .  .  .  r  R  R  .  .  o  v  .  R  .  .  .  .  .  .  X  .  .
 update_mem_wal_state          X  X  X  X  .  X  X  X  .  w  w  X  X  .  .  .  .  X  X  w  .  .
-update_bases                  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  b  .
+update_bases                  a  .  .  .  a  .  .  .  .  a  a  .  .  .  .  .  .  .  .  .  b  .
 clone                         .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  X  .  .
 unknown                       R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R
 """

@@ -1,6 +1,7 @@
 """Tables whose files lie in several places: written by the reference and by us, read and continued by both."""
 
 import re
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -8,7 +9,14 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, NotFoundError
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    RetryableCommitConflictError,
+)
+from lance_core.repair import ProblemKind, diagnose
 from lance_core.table.manifest_draft import ManifestDraft
 from tests.support.numbered_rows import numbered_rows
 
@@ -94,6 +102,93 @@ def test_base_paths_added_later_are_listed_and_used_by_both(tmp_path: Path, make
     for taken in (("hot", "elsewhere"), ("new", "hot")):
         with pytest.raises(ValueError, match=str(tmp_path)):
             lance_core.dataset(uri).add_bases([lance_core.DatasetBasePath(str(tmp_path / taken[1]), taken[0])])
+
+
+@BOTH
+def test_a_base_path_moves_with_copies_of_its_files(tmp_path: Path, maker: ModuleType) -> None:
+    uri = str(tmp_path / "t")
+    maker.write_dataset(numbered_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
+    maker.write_dataset(numbered_rows(3, 5), uri, mode="append", target_bases=["cold"])
+    (tmp_path / "hot").rename(tmp_path / "warm")
+    (tmp_path / "cold").rename(tmp_path / "frozen")
+    moved = [
+        lance_core.DatasetBasePath(str(tmp_path / "warm"), "hot", id=1),
+        lance_core.DatasetBasePath(str(tmp_path / "frozen"), "cold", is_dataset_root=True, id=2),
+    ]
+    dataset = lance_core.dataset(uri).add_bases(moved)
+    assert {base.id: base for base in moved} == dataset.base_paths()
+    for writer in EACH:
+        writer.write_dataset(numbered_rows(5, 6), uri, mode="append", target_bases=["cold"])
+    for reader in EACH:
+        assert _values(uri, reader) == [0, 1, 2, 3, 4, 5, 5]
+    assert len(list((tmp_path / "frozen" / "data").iterdir())) == 3
+
+
+def test_pylance_requires_a_new_name_for_a_base_path_that_moves(tmp_path: Path) -> None:
+    lance.write_dataset(numbered_rows(0, 3), tmp_path / "t", initial_bases=_bases(tmp_path, lance))
+    dataset = lance.dataset(tmp_path / "t")
+    with pytest.raises(ValueError, match="already exists"):
+        dataset.add_bases([lance.DatasetBasePath(str(tmp_path / "warm"), "hot", id=1)])
+    dataset.add_bases([lance.DatasetBasePath(str(tmp_path / "warm"), "warm", id=1)])
+    assert lance_core.dataset(tmp_path / "t").base_paths()[1].path == str(tmp_path / "warm")
+
+
+def test_a_base_path_does_not_move_without_all_of_its_files(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    bases = _bases(tmp_path, lance_core)
+    lance_core.write_dataset(numbered_rows(0, 4), uri, initial_bases=bases, target_bases=["hot"], max_rows_per_file=1)
+    dataset = lance_core.dataset(uri)
+    moved = lance_core.DatasetBasePath(str(tmp_path / "warm"), "hot", id=1)
+    with pytest.raises(NotFoundError, match=r"base path 1 cannot move.* and 3 more; copy them first"):
+        dataset.add_bases([moved])
+    shutil.copytree(tmp_path / "hot", tmp_path / "warm")
+    lost = next((tmp_path / "warm").iterdir())
+    lost.rename(tmp_path / "warm" / "elsewhere")
+    with pytest.raises(NotFoundError, match=f"{lost}; copy them first"):
+        dataset.add_bases([moved])
+    with pytest.raises(InvalidInputError, match="given twice"):
+        dataset.add_bases([moved, lance_core.DatasetBasePath(str(tmp_path / "x"), "x", id=1)])
+    with pytest.raises(InvalidInputError, match="already used by base 2"):
+        dataset.add_bases([lance_core.DatasetBasePath(str(tmp_path / "warm"), "cold", id=1)])
+    assert dataset.latest_version == 1
+    # What the old location has does not matter, and a base path without files can move anywhere.
+    (tmp_path / "warm" / "elsewhere").rename(lost)
+    shutil.rmtree(tmp_path / "hot")
+    dataset.add_bases([moved, lance_core.DatasetBasePath("/nowhere", "cold", id=2)])
+    assert _values(uri, lance_core) == [0, 1, 2, 3]
+
+
+def test_a_base_path_does_not_move_while_others_write_below_it(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(numbered_rows(0, 2), uri, initial_bases=_bases(tmp_path, lance_core), target_bases=["hot"])
+    shutil.copytree(tmp_path / "hot", tmp_path / "warm")
+    early, late = lance_core.dataset(uri), lance_core.dataset(uri)
+    moved = lance_core.DatasetBasePath(str(tmp_path / "warm"), "hot", id=1)
+    append = lance_core.write_fragments(numbered_rows(2, 3), uri, target_bases=["hot"], return_transaction=True)
+    lance_core.write_dataset(numbered_rows(3, 4), uri, mode="append", target_bases=["hot"])
+    with pytest.raises((RetryableCommitConflictError, NotFoundError)):
+        early.add_bases([moved])
+    shutil.copytree(tmp_path / "hot", tmp_path / "warm", dirs_exist_ok=True)
+    late.checkout_latest()
+    late.add_bases([moved])
+    with pytest.raises(RetryableCommitConflictError):
+        lance_core.LanceDataset.commit(uri, append)
+    lance_core.write_dataset(numbered_rows(2, 3), uri, mode="append", target_bases=["hot"])
+    assert _values(uri, lance_core) == _values(uri, lance) == [0, 1, 2, 3]
+
+
+def test_the_doctor_reports_base_paths_whose_files_cannot_be_read(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(numbered_rows(0, 2), uri, initial_bases=_bases(tmp_path, lance_core), target_bases=["hot"])
+    dataset = lance_core.dataset(uri)
+    dataset.add_bases([lance_core.DatasetBasePath("s3nowhere://b/unused", "unused")])
+    assert diagnose(dataset.log) == []
+    (tmp_path / "hot").rename(tmp_path / "elsewhere")
+    (problem,) = diagnose(dataset.log)
+    assert (problem.kind, problem.is_repairable) == (ProblemKind.UNREACHABLE_BASE, False)
+    assert re.fullmatch(
+        rf"{tmp_path}/hot \(id 1\), used by version 2 \(missing: {tmp_path}/hot/\w+\.lance\)", problem.place
+    )
 
 
 def test_fragments_written_to_base_paths_can_be_committed_later(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""UpdateBases: add base paths, locations outside the table's root that may contain its files.
+"""UpdateBases: add base paths, locations outside the table's root that may contain its files, or move them.
 
-A base without an id gets the next id, starting from 1. Ids, names and paths are unique; at most one base can have no
+A base without an id gets the next id, starting from 1. A base with the id of an existing base replaces it: the files
+that refer to this id are then looked up in the new location. Names and paths are unique; at most one base can have no
 name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a new base with the id of an existing
-base replaces that base.
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a base that moves also needs a new
+name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["PublicUpdateBases", "UpdateBases"]
 @named("UpdateBases")
 @dataclass
 class PublicUpdateBases(BaseOperation):
-    """Add base paths. Not available in pylance's Python interface, where ``add_bases`` is used instead.
+    """Add or move base paths. Not available in pylance's Python interface, where ``add_bases`` is used instead.
 
     Attributes:
         new_bases: the base paths.
@@ -46,7 +47,7 @@ class PublicUpdateBases(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateBases(Operation):
-    """Add base paths.
+    """Add or move base paths.
 
     Attributes:
         new_bases: the bases; id 0 means "assign one at commit".
@@ -80,23 +81,23 @@ class UpdateBases(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: an id, name or path is already in use.
+            InvalidInputError: a name or path is already in use, or an id is given twice.
         """
         current = context.current
         require_writable(current.message)
         bases = {base.id: base for base in current.message.base_paths}
-        added: list[pb_table.BasePath] = []
+        given: set[int] = set()
         for new in self.new_bases:
             base = pb_table.BasePath()
             base.CopyFrom(new)
             base.id = new.id or max(bases, default=0) + 1
-            if new.id in bases and new.id:
-                raise InvalidInputError(f"base path id {new.id} is already in use", base_id=new.id)
-            _check(base, bases.values())
+            if base.id in given:
+                raise InvalidInputError(f"base path id {base.id} is given twice", base_id=base.id)
+            given.add(base.id)
+            _check(base, (other for other in bases.values() if other.id != base.id))
             bases[base.id] = base
-            added.append(base)
         draft = ManifestDraft(current)
-        draft.add_base_paths(added)
+        draft.set_base_paths(bases.values())
         return draft
 
 

@@ -105,9 +105,17 @@ def test_new_base_paths_get_the_next_ids() -> None:
     assert [base.id for base in second.message.base_paths] == [1, 2, 9, 10]
 
 
+def test_a_base_path_with_the_id_of_another_replaces_it() -> None:
+    current = table(part(0), base_paths=[{"id": 4, "path": "/x", "name": "n"}, {"id": 5, "path": "/y"}])
+    moved = sealed(UpdateBases(new_bases=(_base("/z", name="n", id=4), _base("/w", name="w"))).apply(on(current)))
+    assert [(base.id, base.path) for base in moved.message.base_paths] == [(4, "/z"), (5, "/y"), (6, "/w")]
+    with pytest.raises(InvalidInputError, match="given twice"):
+        UpdateBases(new_bases=(_base("/z", name="n", id=4), _base("/w", name="w", id=4))).apply(on(current))
+
+
 @pytest.mark.parametrize(
     "base",
-    [_base("/x", name="z"), _base("/z", name="n"), _base("/z", name="z", id=4), _base("/z"), _base("", name="z")],
+    [_base("/x", name="z"), _base("/z", name="n"), _base("/y", name="z", id=4), _base("/z"), _base("", name="z")],
 )
 def test_duplicate_base_paths_are_refused(base: pb_table.BasePath) -> None:
     current = table(part(0), base_paths=[{"id": 4, "path": "/x", "name": "n"}, {"id": 5, "path": "/y"}])
