@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.fragment import LanceFragment
     from lance_core.api.scanner_builder import ScannerBuilder
+    from lance_core.api.sql_query import SqlQuery, SqlQueryBuilder
     from lance_core.api.write_dataset import write_dataset
     from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
     from lance_core.cleanup.automatic import AutoCleanupConfig
@@ -80,6 +81,8 @@ __all__ = [
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
+    "SqlQuery",
+    "SqlQueryBuilder",
     "Tag",
     "Tags",
     "Transaction",
@@ -127,6 +130,8 @@ _HOMES: Final = {
     "ScanStatistics": "lance_core.scan.scan_statistics",
     "ScannerBuilder": "lance_core.api.scanner_builder",
     "Session": "lance_core.file.session",
+    "SqlQuery": "lance_core.api.sql_query",
+    "SqlQueryBuilder": "lance_core.api.sql_query",
     "Tag": "lance_core.refs.tags",
     "Tags": "lance_core.refs.tags",
     "Transaction": "lance_core.transactions.public_transaction",

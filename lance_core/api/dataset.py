@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 from lance_core.absent import PylanceClass
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.scanner_builder import build_scanner
+from lance_core.api.sql_query import SqlQueryBuilder
 from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, checked_buffer_size
 from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
@@ -842,6 +843,22 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return take_rows_by_id(
             self._view.source(), self._view.row_lookup, row_ids, columns, ignores_deletions=bool(ignore_deletions)
         )
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """Prepare an SQL query on the rows of this version.
+
+        The query may contain everything that DataFusion executes and that only reads: joins of the table with itself,
+        aggregates, window functions, subqueries, and also ``explain`` and ``describe``. It is executed by
+        ``.build().to_batch_records()`` or ``.build().to_stream_reader()``.
+
+        Names that are not quoted are converted to lower case. Sorts, joins, and aggregates may use 1 GiB of memory, or
+        the number of bytes in the environment variable ``LANCE_MEM_POOL_SIZE``; beyond that, they use temporary files
+        where they can.
+
+        Args:
+            sql: the query. The table is called ``dataset``, unless :meth:`SqlQueryBuilder.table_name` renames it.
+        """
+        return SqlQueryBuilder(self._view.source(), sql)
 
     def take_blobs(
         self,

@@ -112,6 +112,9 @@ class _Reader:
 
 
 def _value(scalar: pa.Scalar) -> Value:
+    if pa.types.is_dictionary(scalar.type):
+        # DataFusion compares columns that are dictionaries with dictionaries of one item.
+        scalar = scalar.value
     # Converted as an array: the text of a scalar needs a Python value, which does not exist for some timestamps.
     text = pa.array([scalar], scalar.type).to_string(indent=0, skip_new_lines=True)[1:-1]
     return Value(text=text, scalar=scalar.cast(_in_utc(scalar.type)), adapts=_is_plain(scalar.type))

@@ -1,4 +1,4 @@
-"""Evaluates SQL expressions with DataFusion.
+"""Evaluates SQL expressions with DataFusion. Queries are executed by ``scan/sql_table.py``.
 
 Expressions are parsed once, for batches of a schema, and planned for each batch, which takes about half a millisecond.
 A plan that is kept needs a table in Python, whose methods DataFusion calls from threads of its own; these wait for
@@ -7,6 +7,7 @@ Python's lock, and do not exist in a forked process.
 
 from __future__ import annotations
 
+import os
 import re
 from ast import literal_eval
 from functools import cache
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from lance_core.schema.field import Schema
 
-__all__ = ["SqlExpressions", "failure", "reason", "session"]
+__all__ = ["SqlExpressions", "failure", "lacks_threads", "new_context", "reason", "session"]
 
 _OPTIONS: Final = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
@@ -35,6 +36,8 @@ _OPTIONS: Final = {
     "datafusion.execution.target_partitions": "1",
     "datafusion.execution.batch_size": str(2**20),
 }
+
+_PROCESS: Final = os.getpid()
 
 _RAISED: Final = re.compile(r"PyErr \{ type: .*?, value: \w+\((?P<message>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
@@ -140,11 +143,31 @@ def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
 @cache
 def session() -> datafusion.SessionContext:
     """Return the context in which all expressions are evaluated; it knows no tables."""
-    context = datafusion.SessionContext(datafusion.SessionConfig(_OPTIONS))
+    return new_context(_OPTIONS)
+
+
+def new_context(
+    options: Mapping[str, str], runtime: datafusion.RuntimeEnvBuilder | None = None
+) -> datafusion.SessionContext:
+    """Return a context that has the functions of JSON columns.
+
+    Args:
+        options: options of DataFusion.
+        runtime: limits of memory and disk; None means no limits.
+    """
+    context = datafusion.SessionContext(datafusion.SessionConfig(dict(options)), runtime)
     for each in JSON_FUNCTIONS:
         taken = [pa.large_binary(), *[pa.string()] * each.num_texts]
         context.register_udf(datafusion.udf(each, taken, each.gives, "immutable", each.name))
     return context
+
+
+def lacks_threads() -> bool:
+    """Return whether this process was forked from one that used DataFusion, whose threads do not exist here.
+
+    Expressions are evaluated by the calling thread, but queries also need DataFusion's threads.
+    """
+    return os.getpid() != _PROCESS
 
 
 def failure(error: BaseException) -> BaseException:

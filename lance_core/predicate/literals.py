@@ -55,6 +55,9 @@ _FLOATS: Final = MappingProxyType(
 )
 """Maps the text form of each literal zero to its value."""
 
+_DIGITS: Final = frozenset(f"Int64({digits})" for digits in range(-76, 77))
+"""The text forms of all literals that are numbers of decimal digits."""
+
 
 def with_typed_literals(expression: Expr, types: Mapping[str, pa.DataType]) -> Expr:
     """Apply both rules to an expression.
@@ -131,6 +134,14 @@ class _Literals:
         items = [self._beside(operand, _wrapped(item), adapts=adapts) for item in parts.list()]
         return _is_in(operand, items, negated=parts.negated())
 
+    def call(self, expression: Expr, adapts: bool) -> Expr:
+        # DataFusion knows the scale of a rounded decimal before it compares it only if the literal needs no cast.
+        if not expression.schema_name().startswith("round("):
+            return expression
+        operand, *digits = map(_wrapped, expression.rex_call_operands())
+        known = [lit(_scalar(each).cast(pa.int32())) for each in digits if _shown(each) in _DIGITS]
+        return functions.round(operand, *known) if digits and known else expression
+
     def test(self, expression: Expr, adapts: bool) -> Expr:
         operand = _wrapped(expression.to_variant().expr())
         return _TESTS[expression.variant_name()](self.rewritten(operand, adapts=False))
@@ -180,6 +191,7 @@ _REWRITES: Final[Mapping[str, Callable[[_Literals, Expr, bool], Expr]]] = Mappin
         "BinaryExpr": _Literals.binary,
         "Between": _Literals.between,
         "InList": _Literals.in_list,
+        "ScalarFunction": _Literals.call,
         **dict.fromkeys(_TESTS, _Literals.test),
     }
 )

@@ -1,7 +1,8 @@
 """ComputedColumns: the columns of a scan or take that SQL expressions compute from columns of the table.
 
 Expressions that consist of the name of a column need no computation: the column is returned with another name, and
-keeps its type, metadata, and nullability.
+keeps its type, metadata, and nullability. JSON columns are then returned as text; other expressions are computed from
+their binary form, which the functions for JSON need.
 
 **Source:** ``columns`` as a dict in pylance 14.0.2.
 """
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.errors import InvalidTypeError, NotSupportedError
+from lance_core.scan.output_schema import shown_schema
+from lance_core.scan.shown_columns import with_json_text
 from lance_core.schema.extension_types import storage_array
-from lance_core.schema.json_columns import ARROW_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +33,7 @@ class ComputedColumns:
     """Named SQL expressions on the columns of a table.
 
     Attributes:
-        wanted: the fields to read.
+        wanted: the fields to read, with JSON columns in their binary form.
         paths: maps the name of each result that is a column of the table to the indices from the top-level field of
             ``wanted`` down to the column.
         names: the names of all results, in order.
@@ -47,14 +49,14 @@ class ComputedColumns:
         """Parse the expressions.
 
         Args:
-            schema: schema of the table, in the form that is returned to callers.
+            schema: schema of the table, in the form that is returned to callers, except that JSON columns are binary.
             columns: maps the name of each result to SQL text.
 
         Raises:
             InvalidInputError: an expression cannot be parsed, refers to an unknown column, or mixes incompatible types.
             InvalidTypeError: a name or an expression is not a string.
-            NotSupportedError: an expression contains SQL that is not supported, or uses a JSON or blob column; or no
-                expression uses any column.
+            NotSupportedError: an expression contains SQL that is not supported, or uses a blob column; or no expression
+                uses any column.
         """
         for name, text in columns.items():
             if not isinstance(name, str) or not isinstance(text, str):
@@ -81,12 +83,10 @@ class ComputedColumns:
         found = {name: index_path(wanted, path) for name, path in paths.items() if path is not None}
         return cls(wanted, found, tuple(columns), expressions)
 
-    def schema(self, read: pa.Schema) -> pa.Schema:
-        """Return the schema of the results.
-
-        Args:
-            read: the Arrow schema of :attr:`wanted`.
-        """
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results."""
+        read = shown_schema(self.wanted)
         fields = {name: field_at(read, path).with_name(name) for name, path in self.paths.items()}
         if self._expressions is not None:
             fields |= {field.name: field for field in self._expressions.schema}
@@ -98,7 +98,10 @@ class ComputedColumns:
         Raises:
             InvalidInputError: an expression cannot be evaluated for a row.
         """
-        arrays = {name: array_at(batch, path) for name, path in self.paths.items()}
+        arrays = {
+            name: with_json_text(array_at(batch, path), _node_at(self.wanted, path))
+            for name, path in self.paths.items()
+        }
         if self._expressions is not None:
             used = [array_at(batch, index_path(self.wanted, path)) for path in self._expressions.paths]
             found = self._expressions.evaluate([storage_array(array) for array in used], batch.num_rows)
@@ -142,18 +145,16 @@ def _dotted(path: tuple[str, ...]) -> str:
     return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
+def _node_at(schema: Schema, path: tuple[int, ...]) -> Field:
+    node = schema.fields[path[0]]
+    for index in path[1:]:
+        node = node.children[index]
+    return node
+
+
 def _check_computable(schema: Schema, path: tuple[str, ...]) -> None:
-    """Raise an error for columns whose public form is not the stored one."""
-    node: Field | None = None
-    siblings = schema.fields
-    for name in path:
-        node = next(sibling for sibling in siblings if sibling.name == name)
-        siblings = node.children
-    if node is None:
-        raise InvalidInputError("an expression has an empty path")
-    for each in node.walk():
-        if each.is_blob or each.extension_name == ARROW_JSON:
-            kind = "blob" if each.is_blob else "JSON"
-            raise NotSupportedError(
-                f"expressions cannot be computed from the {kind} column {'.'.join(path)!r}; only its name can be used"
-            )
+    """Raise an error for columns with blobs, whose values are not stored in the column."""
+    if any(each.is_blob for each in _node_at(schema, index_path(schema, path)).walk()):
+        raise NotSupportedError(
+            f"expressions cannot be computed from the blob column {'.'.join(path)!r}; only its name can be used"
+        )

@@ -80,7 +80,7 @@ class Projection:
     @classmethod
     def _computed(cls, schema: Schema, columns: dict[str, str]) -> Projection:
         computed = ComputedColumns.plan(schema, columns)
-        return cls(computed.wanted, computed.schema(OutputSchema(computed.wanted).schema), computed=computed)
+        return cls(computed.wanted, computed.schema, computed=computed)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a batch of the fields that were read to a batch of the result columns.

@@ -102,6 +102,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means none.
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
         row_addr_blocklist: the ids of rows that are not returned, likewise.
+        json_as_text: whether JSON columns are returned as text instead of in their binary form.
 
     Raises:
         InvalidInputError: a column is unknown, a number is out of range, or the filter or an expression is invalid.
@@ -134,6 +135,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
+        json_as_text: bool = True,
     ) -> None:
         """Plan the scan; nothing is read."""
         # First, so that there are no other local names.
@@ -158,7 +160,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         if query is not None:
             declared = query.with_fields(declared)
             filtered = filtered if prefilter else query.with_fields(filtered)
-        table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling))
+        # Expressions are computed from the binary form.
+        as_text = json_as_text and not isinstance(columns, dict)
+        table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling), json_as_text=as_text)
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_core.scan.row_reader import RowReader
     from lance_core.schema.field import Field
 
-__all__ = ["BlobHandling", "ShownColumns"]
+__all__ = ["BlobHandling", "ShownColumns", "with_json_text"]
 
 
 class BlobHandling(Enum):
@@ -82,11 +82,17 @@ class ShownColumns:
         return any(blob is not None and not blob.is_struct for blob in blobs)
 
     @classmethod
-    def plan(cls, declared: Schema, handling: BlobHandling) -> Self:
-        """Return both forms of a table's schema."""
+    def plan(cls, declared: Schema, handling: BlobHandling, *, json_as_text: bool = True) -> Self:
+        """Return both forms of a table's schema.
+
+        Args:
+            declared: the schema.
+            handling: what to return for blob columns.
+            json_as_text: whether JSON columns are returned as text; SQL expressions need the stored form.
+        """
         stored = stored_schema(declared)
         shown = bytes_schema(declared) if handling is BlobHandling.ALL_BINARY and has_blobs(declared) else stored
-        return cls(stored, shown_json_schema(shown))
+        return cls(stored, shown_json_schema(shown) if json_as_text else shown)
 
     def of(self, shown: Schema) -> ShownColumns:
         """Return both forms of a projection.
@@ -111,12 +117,30 @@ class ShownColumns:
             return batch
 
         def load(stored: pa.Array, leaf: Field) -> pa.Array:
-            if leaf.extension_name == ARROW_JSON:
-                return decode_json(storage_array(stored), leaf.name)
-            return reader.blobs(stored, leaf.id).load()
+            return (
+                _json_text(stored, leaf) if leaf.extension_name == ARROW_JSON else reader.blobs(stored, leaf.id).load()
+            )
 
         arrays = [
             replace_leaves(storage_array(array), before, after, load)
             for array, before, after in zip(batch.columns, self.stored.fields, self.shown.fields, strict=True)
         ]
         return OutputSchema(self.shown).batch(arrays, batch.num_rows)
+
+
+def with_json_text(array: pa.Array, stored: Field) -> pa.Array:
+    """Return an array with text in place of JSON in binary form; unchanged if there is no JSON.
+
+    Args:
+        array: an array of the field.
+        stored: the field, possibly with JSON members.
+    """
+    shown = shown_json_schema(Schema(fields=(stored,)))
+    if shown.fields[0] is stored:
+        return array
+    text = replace_leaves(storage_array(array), stored, shown.fields[0], _json_text)
+    return OutputSchema(shown).batch([text], len(text)).column(0)
+
+
+def _json_text(stored: pa.Array, leaf: Field) -> pa.Array:
+    return decode_json(storage_array(stored), leaf.name)

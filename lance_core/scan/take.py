@@ -150,7 +150,8 @@ class PlacedRows:
 def placed_rows(source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> PlacedRows:
     """Plan a take."""
     declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
-    whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)
+    as_text = not isinstance(columns, dict)
+    whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS, json_as_text=as_text)
     projection = Projection.plan_nested(whole.shown, columns)
     if not projection.schema.names:
         raise InvalidInputError("invalid columns: a take requires at least one column, found none")

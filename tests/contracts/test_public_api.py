@@ -167,6 +167,7 @@ DATASET_MEMBERS = {
     "shallow_clone",
     "slice",
     "sort_by",
+    "sql",
     "stats",
     "tags",
     "take",

@@ -157,9 +157,38 @@ def test_names_and_expressions_that_are_not_strings_are_refused(uri: str, column
         lance_core.dataset(uri).to_table(columns=columns)
 
 
-def test_an_expression_that_uses_json_is_refused(uri: str) -> None:
-    with pytest.raises(NotSupportedError, match="JSON column 'js'"):
-        lance_core.dataset(uri).to_table(columns={"a": "upper(js)"})
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"n": "json_get_int(js, 'a')", "text": "js", "i": "i"},
+        {"document": "json_get(js, 'a')"},
+        {"same": "coalesce(js, js)"},
+        {"missing": "js is null", "found": "json_exists(js, '$.a')"},
+    ],
+)
+def test_expressions_use_json_as_in_pylance(uri: str, columns: dict[str, str]) -> None:
+    ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
+    _same(ours.to_table(columns=columns), theirs.to_table(columns=columns))
+    _same(ours.take([2, 0], columns=columns), theirs.take([2, 0], columns=columns))
+
+
+def test_a_member_of_a_struct_that_is_json_can_be_used(tmp_path: Path) -> None:
+    documents = pa.array(['{"a": 1}', None, '{"a": 3}'], pa.json_())
+    structs = pa.StructArray.from_arrays([documents, pa.array([1, 2, 3])], ["document", "x"])
+    lance.write_dataset(pa.table({"s": structs}), tmp_path / "t.lance")
+    columns = {"n": "json_get_int(s.document, 'a') + s.x", "s": "s", "document": "s.document"}
+    ours, theirs = (library.dataset(tmp_path / "t.lance").to_table(columns=columns) for library in (lance_core, lance))
+    _same(ours, theirs)
+    assert ours["n"].to_pylist() == [2, None, 6]
+
+
+def test_json_values_can_be_added_as_columns(tmp_path: Path) -> None:
+    documents = pa.array(['{"a": 1}', None, '{"a": 3}'], pa.json_())
+    for library in (lance_core, lance):
+        dataset = library.write_dataset(pa.table({"j": documents}), tmp_path / library.__name__)
+        dataset.add_columns({"a": "json_get_int(j, 'a')", "document": "json_get(j, 'a')"})
+    ours, theirs = (lance.dataset(tmp_path / name).to_table() for name in ("lance_core", "lance"))
+    _same(ours, theirs)
 
 
 def test_expressions_read_only_the_columns_that_they_use(tmp_path: Path) -> None:

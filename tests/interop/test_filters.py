@@ -113,6 +113,7 @@ round(i) = 9 or 0.1 <= g; round(i) = 9 or (g = 0.1) is null; round(i) = 9 or g <
 round(i) = 9 or g is distinct from 0.1; round(i) = 9 or f is not distinct from g; round(st.x) = 5 and st['y z'] = "r"
 coalesce(i & 3, 1) = 1; coalesce(i | 1, 0) = 1; coalesce(i ^ 2, 1) = 3
 round(f) = 1 /* and another */; round(2.4) = 2; round(2.4) = 3; random() < 2
+round(dec, 1) = dec; round(dec, 1) <> round(dec); dec > round(dec, -1); not (round(dec, 3) = dec); round(i, 1) = i
 """
 PREDICATES = [predicate.strip() for line in SAME.strip().splitlines() for predicate in line.split("; ")]
 ENGINE_PREDICATES = [predicate.strip() for predicate in BY_DATAFUSION.strip().replace("\n", "; ").split("; ")]
