@@ -7,7 +7,8 @@ Rows, pages and bytes of the files are numbered one after another::
     bytes    |  file 0   |   gap   |  file 1  |   gap   | …
 
 The gaps are so large that no request covers bytes of two files. A reader of the group plans all files at once, and
-decodes neighboring pages that are encoded alike in one step, so a small file costs little more than its bytes.
+decodes neighboring pages that are encoded alike in one step, so a small file costs little more than its bytes. The
+session keeps how the pages are numbered, and the plans of readers, for later readers of the same files.
 
 Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -22,36 +23,42 @@ from typing import TYPE_CHECKING, Any, Final
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
 from lance_core.file.page_cache import PageCache
+from lance_core.file.projections import Projections
 from lance_core.file.reader import FileReader
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.request_pool import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from lance_core.file.field_source import FieldSource
     from lance_core.file.file_bytes import Read
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.io.object_store import ReadCosts
-    from lance_core.schema.field import Schema
+    from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
 __all__ = ["FileGroup", "join_files"]
 
 _GAP_BYTES: Final = 1024 * 1024
 
+_PAGE_BYTES: Final = 500
+"""Approximate memory in bytes of a page of a group."""
 
-def join_files(readers: Sequence[FileReader]) -> FileReader:
+
+def join_files(readers: Sequence[FileReader], *, is_lasting: bool) -> FileReader:
     """Return a reader for all rows of some files, in order.
 
     Args:
         readers: files of structural formats, with the same fields in the same columns; at least one.
+        is_lasting: whether the same files are likely to be read together again.
     """
     if len(readers) == 1:
         return readers[0]
-    group = FileGroup([reader.metadata for reader in readers])
-    return FileReader(group, group)
+    group = FileGroup([reader.metadata for reader in readers], is_lasting=is_lasting)
+    return FileReader(group, group, projections=group.known)
 
 
 class FileGroup:
@@ -59,11 +66,13 @@ class FileGroup:
 
     Args:
         files: the metadata of the files.
+        is_lasting: whether the session keeps what is known about the group.
 
     Attributes:
         path: names the group in messages.
         num_bytes: number of bytes of the group, including gaps.
         num_rows: number of rows of all files.
+        known: what the session keeps about the group.
         page_states: the information about pages that is cached for each file, keyed by the pages of the group.
     """
 
@@ -78,15 +87,16 @@ class FileGroup:
 
     num_bytes_held: Final = 0
     memory: Final = 0
-    """The files account for their memory themselves."""
+    """The files, and what is known about the group, account for their memory themselves."""
 
-    def __init__(self, files: Sequence[MetadataReader]) -> None:
+    def __init__(self, files: Sequence[MetadataReader], *, is_lasting: bool) -> None:
         """Number the rows and the bytes of the files."""
         self._files = files
         *self._starts, self.num_bytes = accumulate((file.num_bytes + _GAP_BYTES for file in files), initial=0)
         *self._first_rows, self.num_rows = accumulate((file.num_rows for file in files), initial=0)
         self.path = f"{files[0].path} and {len(files) - 1} other files"
-        self.page_states = _GroupPages([file.page_states for file in files])
+        self.known = _KnownGroup.of([file.page_states for file in files], is_lasting=is_lasting)
+        self.page_states = self.known.pages
 
     @property
     def version(self) -> LanceFileVersion:
@@ -114,8 +124,12 @@ class FileGroup:
         Raises:
             CorruptDataError: a file has a different number of slots per row in the column, or damaged metadata.
         """
-        of_files = [file.columns(indices) for file in self._files]
-        return [self._joined(index, [columns[place] for columns in of_files]) for place, index in enumerate(indices)]
+        known = self.known.columns
+        missing = [index for index in indices if index not in known]
+        of_files = [file.columns(missing) for file in self._files] if missing else []
+        for place, index in enumerate(missing):
+            known[index] = self._joined(index, [columns[place] for columns in of_files])
+        return [known[index] for index in indices]
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
         """Check that each file has the columns that the manifest lists for it."""
@@ -197,20 +211,65 @@ class _GroupPages(PageCache[Any]):
         self._caches = caches
         self.first_pages: dict[int, list[int]] = {}
 
-    def get(self, key: tuple[int, int]) -> Any | None:
+    def get(self, key: Hashable) -> Any | None:
         cache, key = self._of_file(key)
         return cache.get(key)
 
-    def put(self, key: tuple[int, int], value: Any, num_bytes: int) -> None:
+    def put(self, key: Hashable, value: Any, num_bytes: int) -> None:
         cache, key = self._of_file(key)
         cache.put(key, value, num_bytes)
 
     def resize_owner(self, owner: object, num_bytes: int) -> None:
         """Do nothing: no cache contains the group."""
 
-    def _of_file(self, key: tuple[int, int]) -> tuple[PageCache[Any], tuple[int, int]]:
+    def _of_file(self, key: Any) -> tuple[PageCache[Any], tuple[int, int]]:
         column, page = key
         first_pages = self.first_pages[column]
         # Files without rows have no pages; the last of the files that begin here has the page.
         index = bisect_right(first_pages, page) - 1
         return self._caches[index], (column, page - first_pages[index])
+
+
+class _KnownGroup(Projections):
+    """What the session keeps about a group: the metadata of columns, and the sources of readers.
+
+    Args:
+        caches: the cache of each file.
+        key: the key of the object in the first of the caches; None if it is not kept.
+
+    Attributes:
+        pages: the caches of all files.
+        columns: the metadata of columns.
+    """
+
+    __slots__ = ("__weakref__", "_keeper", "_key", "columns", "pages")
+
+    def __init__(self, caches: Sequence[PageCache[Any]], key: Hashable = None) -> None:
+        super().__init__()
+        self._keeper = caches[0]
+        self._key = key
+        self.pages = _GroupPages(caches)
+        self.columns: dict[int, ColumnMetadata] = {}
+
+    @classmethod
+    def of(cls, caches: Sequence[PageCache[Any]], *, is_lasting: bool) -> _KnownGroup:
+        """Return what is kept about the group, or a new object."""
+        owners = tuple([cache.owner for cache in caches])
+        if not is_lasting or None in owners:
+            # A file that is opened without a session has a cache of its own, which this object would keep in memory.
+            return cls(caches)
+        kept: _KnownGroup | None = caches[0].get(owners)
+        return kept or cls(caches, owners)
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes, without the metadata of the files."""
+        return super().memory + _PAGE_BYTES * sum([len(column.pages) for column in self.columns.values()])
+
+    def add(
+        self, fields: Sequence[Field], column_indices: Mapping[int, int] | None, sources: list[FieldSource]
+    ) -> None:
+        """Keep the sources of some fields; see :meth:`Projections.add`."""
+        super().add(fields, column_indices, sources)
+        if self._key is not None:
+            self._keeper.resize(self._key, self, self.memory)

@@ -1,4 +1,4 @@
-"""PageCache: caches page information for one file, either in a separate cache or in one that several files share."""
+"""PageCache: caches information about the pages of one file, in a separate cache or in one that several files share."""
 
 from __future__ import annotations
 
@@ -39,16 +39,28 @@ class PageCache(Generic[V]):
         self._cache = ref(self._separate if shared is None else shared)
         self._owner = owner
 
-    def get(self, key: tuple[int, int]) -> V | None:
+    @property
+    def owner(self) -> Hashable:
+        """What identifies the file in a shared cache; None if the cache is separate."""
+        return self._owner
+
+    def get(self, key: Hashable) -> V | None:
         """Return a value and mark it as recently used; None if the key is not cached."""
         cache = self._cache()
         return None if cache is None else cast("V | None", cache.get((self._owner, key)))
 
-    def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
+    def put(self, key: Hashable, value: V, num_bytes: int) -> None:
         """Store a value, evicting other values if the cache is full."""
         cache = self._cache()
         if cache is not None:
             cache.put((self._owner, key), value, num_bytes + _ENTRY_BYTES)
+
+    def resize(self, key: Hashable, value: V, num_bytes: int) -> None:
+        """Record the current size of a value, which is stored unless another value is stored under the key."""
+        cache = self._cache()
+        if cache is not None:
+            cache.put((self._owner, key), value, num_bytes + _ENTRY_BYTES)
+            cache.resize((self._owner, key), value, num_bytes + _ENTRY_BYTES)
 
     def resize_owner(self, owner: object, num_bytes: int) -> None:
         """Record the current size of the open file, if a shared cache stores it under the key of the owner."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lance_core.file.families import open_metadata, open_sources, read_statistic
 from lance_core.file.file_bytes import FileBytes, run_steps, together
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.offset_blocks import keeping_offsets
+from lance_core.file.projections import Projections
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches, stream_plans
@@ -42,14 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FileReader"]
 
-_KEPT_PROJECTIONS: Final = 4
-
 _OPEN_BYTES: Final = 2200
 """Approximate memory in bytes of an open file, without its metadata."""
-
-_PROJECTION_BYTES: Final = 250
-_PROJECTED_FIELD_BYTES: Final = 50
-"""Approximate memory in bytes of a cached projection, and of a field in it, without the sources."""
 
 _DEFAULT_CONFIG: Final = ReadConfig()
 
@@ -64,16 +59,21 @@ class FileReader:
         file_bytes: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
         page_states: as for :meth:`open`.
+        projections: the sources that were created before, if others may have read the same files.
     """
 
     def __init__(
-        self, file_bytes: ReadableBytes, metadata: FileMetadata, page_states: PageCache[Any] | None = None
+        self,
+        file_bytes: ReadableBytes,
+        metadata: FileMetadata,
+        page_states: PageCache[Any] | None = None,
+        projections: Projections | None = None,
     ) -> None:
         """See the class docstring."""
         self._bytes = file_bytes
         self._metadata = metadata
         self._page_states = page_states
-        self._known: list[_Projection] = []
+        self._projections = Projections() if projections is None else projections
 
     @classmethod
     def open(
@@ -113,8 +113,7 @@ class FileReader:
     @property
     def memory(self) -> int:
         """Approximate memory in bytes that the open file uses at present, without page information."""
-        projections = sum([known.memory for known in self._known])
-        return _OPEN_BYTES + self._bytes.num_bytes_held + self._metadata.memory + projections
+        return _OPEN_BYTES + self._bytes.num_bytes_held + self._metadata.memory + self._projections.memory
 
     @property
     def num_rows(self) -> int:
@@ -335,34 +334,17 @@ class FileReader:
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
         """Return the sources of a projection; those of the last few projections are cached."""
-        wanted = tuple(fields)
-        for known in self._known:
-            if known.fields == wanted and known.column_indices == column_indices:
-                return known.sources
-        sources = open_sources(self._metadata, fields, column_indices)
-        kept = None if column_indices is None else dict(column_indices)
-        self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], _Projection(wanted, kept, sources)]
-        self._record_memory()
+        sources = self._projections.find(fields, column_indices)
+        if sources is None:
+            sources = open_sources(self._metadata, fields, column_indices)
+            self._projections.add(fields, column_indices, sources)
+            self._record_memory()
         return sources
 
     def _record_memory(self) -> None:
         """Tell the owner of the cache how much memory the file uses; called whenever this changes."""
         if self._page_states is not None:
             self._page_states.resize_owner(self, self.memory)
-
-
-class _Projection(NamedTuple):
-    """The sources of some fields of one file; ``column_indices`` as for :meth:`FileReader.read_batches`."""
-
-    fields: tuple[Field, ...]
-    column_indices: Mapping[int, int] | None
-    sources: list[FieldSource]
-
-    @property
-    def memory(self) -> int:
-        """Approximate memory in bytes, without the metadata of the file."""
-        of_sources = sum([source.memory for source in self.sources])
-        return _PROJECTION_BYTES + _PROJECTED_FIELD_BYTES * len(self.fields) + of_sources
 
 
 @contextmanager

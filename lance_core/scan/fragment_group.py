@@ -88,12 +88,12 @@ def joined_readers(
                 num_wanted, max_rows = (num_wanted if has_limit else _MAX_FRAGMENTS), _MAX_REMOTE_ROWS
             is_full = num_rows + reader.physical_rows > max_rows and not takes_rows
             if held and (len(held) == num_wanted or is_full):
-                yield _joined(held)
+                yield _joined(held, is_lasting=not takes_rows)
                 held, num_rows = [], 0
                 num_wanted = min(2 * num_wanted, _MAX_FRAGMENTS)
             held.append(reader)
             num_rows += reader.physical_rows
-        yield _joined(held)
+        yield _joined(held, is_lasting=not takes_rows)
 
 
 class FragmentGroup(RowReader):
@@ -101,11 +101,13 @@ class FragmentGroup(RowReader):
 
     Args:
         readers: readers of the fragments, which have the same :meth:`FragmentReader.group_key`.
+        is_lasting: whether the same fragments are likely to be read together again.
     """
 
-    def __init__(self, readers: Sequence[FragmentReader]) -> None:
+    def __init__(self, readers: Sequence[FragmentReader], *, is_lasting: bool) -> None:
         """Initialize without opening any file."""
         self._readers = readers
+        self._is_lasting = is_lasting
         self._starts = np.array([0, *accumulate(reader.physical_rows for reader in readers)], np.int64)
         self._deleted: npt.NDArray[np.uint32] | None = None
 
@@ -195,7 +197,8 @@ class FragmentGroup(RowReader):
         joined = []
         for columns in zip(*opened, strict=True):
             _, here, indices = columns[0]
-            joined.append((join_files([file for file, _, _ in columns]), here, indices))
+            files = [file for file, _, _ in columns]
+            joined.append((join_files(files, is_lasting=self._is_lasting), here, indices))
         return joined
 
     def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
@@ -244,5 +247,5 @@ def _each(readers: Sequence[FragmentReader], read: Callable[[FragmentReader], T]
     return list(map(read, readers))
 
 
-def _joined(readers: Sequence[FragmentReader]) -> RowReader:
-    return readers[0] if len(readers) == 1 else FragmentGroup(readers)
+def _joined(readers: Sequence[FragmentReader], *, is_lasting: bool = False) -> RowReader:
+    return readers[0] if len(readers) == 1 else FragmentGroup(readers, is_lasting=is_lasting)

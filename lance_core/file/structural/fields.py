@@ -145,6 +145,7 @@ class StructuralSource:
         self._states = states
         self._is_mapped = is_mapped
         self._keys: dict[int, list[bytes | None]] = {}
+        self._planned: tuple[tuple[int, int, int | None], Sequence[PageSegment]] | None = None
         self._dictionary: StructuralSource | None = None
 
     @property
@@ -169,16 +170,23 @@ class StructuralSource:
         return self._dictionary or self
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Divide rows at the page boundaries of every leaf; split large segments and join small ones."""
-        segments = plan_segments(
-            self._columns,
-            start,
-            stop,
-            max_rows=_MAX_SEGMENT_ROWS,
-            max_bytes=_MAX_SEGMENT_BYTES,
-            batch_rows=batch_rows,
-        )
-        return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
+        """Divide rows at the page boundaries of every leaf; split large segments and join small ones.
+
+        The last result is kept, because the same rows are often read again.
+        """
+        wanted = (start, stop, batch_rows)
+        planned = self._planned
+        if planned is None or planned[0] != wanted:
+            segments = plan_segments(
+                self._columns,
+                start,
+                stop,
+                max_rows=_MAX_SEGMENT_ROWS,
+                max_bytes=_MAX_SEGMENT_BYTES,
+                batch_rows=batch_rows,
+            )
+            planned = self._planned = (wanted, merge_segments(segments, self._merge_keys, _MERGED_BYTES))
+        return planned[1]
 
     def memory_of(self, segment: Segment) -> int:
         """Estimate the memory of the decoded rows in bytes."""

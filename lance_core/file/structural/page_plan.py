@@ -123,7 +123,7 @@ class PageSlice:
         return sum(page_memory(page, dtype) for page in self.pages) * (self.stop - self.start) // self.num_slots
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PageSegment:
     """Rows ``[start, stop)`` of the file, for one top-level field.
 
@@ -139,7 +139,7 @@ class PageSegment:
     slices: tuple[PageSlice, ...]
     num_bytes: int
 
-    @property
+    @cached_property
     def memory(self) -> int:
         """Estimated decoded size in bytes."""
         return sum(part.memory for part in self.slices)

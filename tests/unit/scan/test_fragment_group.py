@@ -1,5 +1,7 @@
 """Neighboring fragments that are read together give the rows that they give alone."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 import lance_core
 from lance_core.errors import CorruptDataError
+from lance_core.file import reader
+from lance_core.file.file_group import _KnownGroup
 from lance_core.file.reader import FileReader
 from lance_core.file.session import Session
 from lance_core.io.local_store import LocalStore
@@ -231,3 +235,55 @@ def test_stream_of_a_group_opens_each_file_once(tmp_path: Path, monkeypatch: pyt
     # The first file is read alone, column by column; the second and the third are a group.
     second, third = (str(tmp_path / "t" / "data" / each.data_files()[0].path) for each in dataset.get_fragments()[1:3])
     assert (reads.count(second), reads.count(third)) == (1, 1)
+
+
+def test_later_scans_use_the_plans_of_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
+    dataset = lance_core.dataset(tmp_path / "t", session=Session())
+    expected = dataset.to_table()
+    opened = []
+    monkeypatch.setattr(reader, "open_sources", lambda *arguments: opened.append(arguments))
+    again = lance_core.dataset(tmp_path / "t", session=dataset.session())
+    assert again.to_table().to_pylist() == expected.to_pylist()
+    assert not opened
+    # Other columns need sources of their own.
+    with pytest.raises(TypeError):
+        again.to_table(columns=["k"])
+    assert opened
+
+
+def kept_groups(session: Session) -> list[_KnownGroup]:
+    return [value for value, _ in session._cache._entries.values() if isinstance(value, _KnownGroup)]
+
+
+def test_session_keeps_groups_of_scans_but_not_of_takes(location: str) -> None:
+    session = Session()
+    dataset = lance_core.dataset(location, session=session)
+    for start in range(5):
+        dataset.take(range(start, dataset.count_rows(), PER_FRAGMENT * 2))
+    assert not kept_groups(session)
+    dataset.to_table()
+    assert len(kept_groups(session)) == (0 if dataset.data_storage_version == "2.0" else 3)
+
+
+@pytest.mark.parametrize("max_bytes", [0, 20_000, 100_000])
+def test_scans_of_groups_keep_the_budget_of_the_session(location: str, max_bytes: int) -> None:
+    session = Session(metadata_cache_size_bytes=max_bytes)
+    dataset = lance_core.dataset(location, session=session)
+    for columns in (["k"], ["few", "v"], ["l"], ["k"]):
+        assert dataset.to_table(columns=columns).to_pylist() == alone(location, columns=columns).to_pylist()
+        assert session.size_bytes() <= max_bytes
+
+
+def test_groups_are_freed_with_their_session_without_a_collection_of_garbage(tmp_path: Path) -> None:
+    lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
+    session = Session()
+    lance_core.dataset(tmp_path / "t", session=session).to_table()
+    kept = list(map(weakref.ref, kept_groups(session)))
+    assert len(kept) == 3
+    gc.disable()
+    try:
+        del session
+        assert [group() for group in kept] == [None] * 3
+    finally:
+        gc.enable()
