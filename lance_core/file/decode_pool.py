@@ -1,8 +1,7 @@
-"""The thread pools that decode data, and that fetch data ahead of the decoding threads.
+"""The thread pool that decodes data, and fetches it from stores where that takes no time.
 
-Tasks never wait for tasks of the same pool, so any number of scans can share the pools, including scans that are
-consumed inside a task of another pool. Decoding tasks may wait for fetching tasks, and those for requests
-(:mod:`lance_core.io.request_pool`), but not the other way around.
+Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
+task of another pool. They may wait for requests (:mod:`lance_core.io.request_pool`).
 """
 
 from __future__ import annotations
@@ -15,20 +14,14 @@ from lance_core.buffers.shared_pool import SharedPool
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["decode_pool", "fetch_pool"]
+__all__ = ["decode_pool"]
 
 _MAX_THREADS: Final = 8
-_FETCHING_THREADS: Final = 32
 
 
 def decode_pool() -> ThreadPoolExecutor:
-    """Return the pool that decodes."""
-    return _DECODING.get()
-
-
-def fetch_pool() -> ThreadPoolExecutor:
-    """Return the pool that reads what the decoding threads need next; its threads spend their time waiting."""
-    return _FETCHING.get()
+    """Return the pool; its tasks must not wait for other tasks of the same pool."""
+    return _POOL.get()
 
 
 def _num_threads() -> int:
@@ -39,5 +32,4 @@ def _num_threads() -> int:
     return min(_MAX_THREADS, available)
 
 
-_DECODING: Final = SharedPool("lance-decode", _num_threads)
-_FETCHING: Final = SharedPool("lance-fetch", lambda: _FETCHING_THREADS)
+_POOL: Final = SharedPool("lance-decode", _num_threads)

@@ -13,7 +13,8 @@ only as many requests as reading the column with the most steps.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore, ReadCosts
 
-__all__ = ["FileBytes", "Read", "ReadSteps", "ReadableBytes", "run_steps", "together"]
+__all__ = ["FileBytes", "Part", "Read", "ReadSteps", "ReadableBytes", "run_steps", "together"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
 """Files of at most this many bytes stay mapped while they are open; the accessed parts may remain in memory."""
@@ -43,6 +44,13 @@ Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
 """A generator that yields the ranges to read, receives their bytes, and returns a ``T``."""
+
+
+class Part(NamedTuple):
+    """Some of the ranges that are needed, and a function that reads them in this order."""
+
+    ranges: Sequence[ByteRange]
+    read: Callable[[], list[pa.Buffer]]
 
 
 class ReadableBytes(Protocol):
@@ -74,6 +82,9 @@ class ReadableBytes(Protocol):
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read ranges of the file."""
+
+    def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
+        """Divide ranges of the file into parts, each of which should be read with a request of its own."""
 
     def scattered(self) -> Read:
         """Return a function like :meth:`read`, but for small parts scattered over the file."""
@@ -174,6 +185,19 @@ class FileBytes:
             next(found) if wanted.start < start else tail.slice(wanted.start - start, wanted.stop - wanted.start)
             for wanted in ranges
         ]
+
+    def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
+        """Divide ranges into parts of neighboring ranges, whose bytes take as long to arrive as the first byte."""
+        max_bytes = self.read_costs.batch_bytes
+        parts: list[list[ByteRange]] = []
+        num_bytes = 0
+        for wanted in sorted(ranges):
+            if not parts or num_bytes >= max_bytes:
+                parts.append([])
+                num_bytes = 0
+            parts[-1].append(wanted)
+            num_bytes += wanted.num_bytes
+        return [Part(part, partial(self.read, part)) for part in parts]
 
     def scattered(self) -> Read:
         """Return a function like :meth:`read`, but for small parts scattered over the file.

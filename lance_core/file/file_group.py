@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
+from lance_core.file.file_bytes import Part
 from lance_core.file.page_cache import PageCache
 from lance_core.file.projections import Projections
 from lance_core.file.reader import FileReader
@@ -141,17 +142,27 @@ class FileGroup:
 
         This makes one call for each file; if the store is remote, their requests are in flight together.
         """
-        members: dict[int, list[int]] = {}
-        for place, wanted in enumerate(ranges):
-            members.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(place)
+        members = self._by_file(ranges)
         calls = [
-            partial(self._read_file, index, [ranges[place] for place in places]) for index, places in members.items()
+            partial(
+                self._files[index].file_bytes.read, [ranges[place].shifted(-self._starts[index]) for place in places]
+            )
+            for index, places in members.items()
         ]
         of_files = in_parallel(calls) if self.read_costs.is_remote else [call() for call in calls]
         found: dict[int, pa.Buffer] = {}
         for places, buffers in zip(members.values(), of_files, strict=True):
             found.update(zip(places, buffers, strict=True))
         return [found[place] for place in range(len(ranges))]
+
+    def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
+        """Divide ranges of the group into the parts of the files."""
+        parts = []
+        for index, places in self._by_file(ranges).items():
+            start = self._starts[index]
+            of_file = self._files[index].file_bytes.parts([ranges[place].shifted(-start) for place in places])
+            parts += [Part([each.shifted(start) for each in part.ranges], part.read) for part in of_file]
+        return parts
 
     def scattered(self) -> Read:
         """Return :meth:`read`, which reads small parts as they are."""
@@ -162,11 +173,12 @@ class FileGroup:
         del stop
         return False
 
-    def _read_file(self, index: int, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        start = self._starts[index]
-        return self._files[index].file_bytes.read(
-            [ByteRange(wanted.start - start, wanted.stop - start) for wanted in ranges]
-        )
+    def _by_file(self, ranges: Sequence[ByteRange]) -> dict[int, list[int]]:
+        """Return the places of the ranges of each file in a list of ranges, keyed by the file."""
+        members: dict[int, list[int]] = {}
+        for place, wanted in enumerate(ranges):
+            members.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(place)
+        return members
 
     def _joined(self, index: int, columns: Sequence[ColumnMetadata]) -> ColumnMetadata:
         pages: list[Page] = []

@@ -157,6 +157,11 @@ class FileReader:
         return self._bytes.read_costs
 
     @property
+    def _remote(self) -> ReadableBytes | None:
+        """The bytes of the file if they are in an object store; None otherwise."""
+        return self._bytes if self.read_costs.is_remote else None
+
+    @property
     def is_in_memory(self) -> bool:
         """Whether the whole file is in memory, as a small file is after it has been opened."""
         return self._bytes.is_whole
@@ -245,7 +250,9 @@ class FileReader:
             if not plans:
                 return pa.Table.from_batches([_without_columns(stop - start)])
             schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-            chunks = scan_arrays(plans, self._bytes.read, _DEFAULT_CONFIG, in_memory=self._bytes.is_whole)
+            chunks = scan_arrays(
+                plans, self._bytes.read, _DEFAULT_CONFIG, in_memory=self._bytes.is_whole, remote=self._remote
+            )
             columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
             return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
@@ -321,6 +328,7 @@ class FileReader:
                 in_runs=in_runs,
                 in_memory=self._bytes.is_whole,
                 in_many_files=self._bytes.is_many_files,
+                remote=self._remote,
             )
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 A few threads fetch and decode segments in the order in which the consumer needs them (numpy and Arrow release the
 interpreter lock in their loops). The number of bytes read ahead of the consumer is limited. A small scan uses no
-threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that extends
-across the end of a segment is copied.
+threads and fetches all of its bytes with one request. In object stores, other threads fetch the bytes ahead of the
+decoding threads (:mod:`~lance_core.file.fetch_ahead`). Batches are slices of decoded segments; only a batch that
+extends across the end of a segment is copied.
 
 The columns share a memory budget. Every column decodes one range of its rows at a time and keeps it until the batches
 have consumed it, so one range per column is in memory at any time. If each range is a whole page, ten columns take
@@ -28,6 +29,7 @@ import pyarrow as pa
 
 from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
+from lance_core.file.fetch_ahead import FetchAhead
 from lance_core.file.field_source import Pace
 from lance_core.schema.logical_types import arrow_type
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from lance_core.file.field_source import FieldSource, Segment
-    from lance_core.file.file_bytes import Read
+    from lance_core.file.file_bytes import Read, ReadableBytes
     from lance_core.file.read_config import ReadConfig
     from lance_core.io.byte_range import ByteRange
 
@@ -122,6 +124,7 @@ def scan_batches(
     in_runs: bool = False,
     in_memory: bool = False,
     in_many_files: bool = False,
+    remote: ReadableBytes | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches in row order.
 
@@ -136,14 +139,15 @@ def scan_batches(
             multiple of the batch size.
         in_memory: whether the file is in memory, so that ``read`` makes no requests.
         in_many_files: whether every call of ``read`` opens several files, so that as few calls as possible are made.
+        remote: what ``read`` reads, if it is in an object store: many requests for it should be in flight together.
     """
     batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
         # A small file or few rows: nothing has to be cut or joined.
-        columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory)]
+        columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory, remote=remote)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
-    with _decoder_of(plans, read, config, in_memory=in_memory, in_many_files=in_many_files) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory, in_many_files=in_many_files, remote=remote) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
@@ -163,10 +167,15 @@ def scan_batches(
 
 
 def scan_arrays(
-    plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool = False
+    plans: Sequence[FieldPlan],
+    read: Read,
+    config: ReadConfig,
+    *,
+    in_memory: bool = False,
+    remote: ReadableBytes | None = None,
 ) -> list[list[pa.Array]]:
     """Decode all segments of every plan; see :func:`scan_batches`."""
-    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory, remote=remote) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
@@ -210,19 +219,38 @@ class _Prefetched:
 
 
 class _ReadAhead:
-    """Decodes the segments of several plans in the order of their first rows, using the thread pool of the process."""
+    """Decodes the segments of several plans in the order of their first rows, using the thread pool of the process.
 
-    def __init__(self, plans: Sequence[FieldPlan], read: Read, config: ReadConfig) -> None:
+    Args:
+        plans: the plans.
+        read: reads ranges of the file.
+        config: limits for reading ahead.
+        remote: what ``read`` reads, if its bytes are to be fetched ahead of the decoding threads.
+    """
+
+    def __init__(
+        self, plans: Sequence[FieldPlan], read: Read, config: ReadConfig, remote: ReadableBytes | None = None
+    ) -> None:
         self._plans = plans
-        self._read = read
         self._config = config
-        self._jobs = merge(*(_numbered(index, plan) for index, plan in enumerate(plans)), key=lambda job: job[1].start)
-        self._next_job = next(self._jobs, None)
         self._ahead_bytes = 0
         self._ahead_segments = 0
-        self._pending: list[deque[tuple[Segment, Future[pa.Array]]]] = [deque() for _ in plans]
+        self._pending: list[deque[tuple[Segment, Read, Future[pa.Array]]]] = [deque() for _ in plans]
         self._pool = decode_pool()
         self._process = os.getpid()
+        jobs = merge(*(_numbered(index, plan) for index, plan in enumerate(plans)), key=lambda job: job[1].start)
+        self._fetching: FetchAhead | None = None
+        self._jobs: Iterator[tuple[int, Segment, Read]] = ((index, segment, read) for index, segment in jobs)
+        if remote is not None:
+            self._fetching = FetchAhead(
+                jobs,
+                [plan.source for plan in plans],
+                remote,
+                max_bytes=config.ahead_bytes,
+                num_decoding=lambda: self._ahead_bytes,
+            )
+            self._jobs = iter(self._fetching)
+        self._next_job = next(self._jobs, None)
 
     def __enter__(self) -> Self:
         return self
@@ -230,8 +258,10 @@ class _ReadAhead:
     def __exit__(self, *_: object) -> None:
         if self._process != os.getpid():
             return
-        waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
+        waiting = [future for pending in self._pending for _, _, future in pending if not future.cancel()]
         # Running tasks still read the file, and the caller may remove it after closing the scan.
+        if self._fetching is not None:
+            self._fetching.close()
         wait(waiting)
 
     def next(self, index: int) -> pa.Array:
@@ -240,14 +270,14 @@ class _ReadAhead:
             self._restart()
         while not self._pending[index]:
             self._submit()
-        segment, future = self._pending[index][0]
+        segment, read, future = self._pending[index][0]
         self._ahead_bytes -= segment.num_bytes
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
         # If no thread has started the task yet, decode here instead of waiting.
         inline = future.cancel()
-        array = self._plans[index].source.decode(segment, self._read) if inline else future.result()
+        array = self._plans[index].source.decode(segment, read) if inline else future.result()
         # Not earlier: if an interrupt ends the wait, __exit__ waits for the task.
         self._pending[index].popleft()
         return array
@@ -256,7 +286,7 @@ class _ReadAhead:
         """Resubmit pending tasks in a forked process, which does not have the threads that work on them."""
         self._process, self._pool = os.getpid(), decode_pool()
         self._pending = [
-            deque((segment, self._pool.submit(plan.source.decode, segment, self._read)) for segment, _ in pending)
+            deque((segment, read, self._pool.submit(plan.source.decode, segment, read)) for segment, read, _ in pending)
             for plan, pending in zip(self._plans, self._pending, strict=True)
         ]
 
@@ -270,12 +300,12 @@ class _ReadAhead:
     def _submit(self) -> None:
         if self._next_job is None:
             raise InternalError("a scan requested more segments than were planned")
-        index, segment = self._next_job
+        index, segment, read = self._next_job
         self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes
         self._ahead_segments += 1
-        future = self._pool.submit(self._plans[index].source.decode, segment, self._read)
-        self._pending[index].append((segment, future))
+        future = self._pool.submit(self._plans[index].source.decode, segment, read)
+        self._pending[index].append((segment, read, future))
 
 
 def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
@@ -283,12 +313,18 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
 
 
 def _decoder_of(
-    plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool, in_many_files: bool = False
+    plans: Sequence[FieldPlan],
+    read: Read,
+    config: ReadConfig,
+    *,
+    in_memory: bool,
+    in_many_files: bool = False,
+    remote: ReadableBytes | None = None,
 ) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
     if num_bytes > config.inline_bytes:
-        fits_ahead = num_bytes <= config.ahead_bytes
-        return _ReadAhead(plans, _Prefetched.of(plans, read) if in_many_files and fits_ahead else read, config)
+        reads_at_once = in_many_files and num_bytes <= config.ahead_bytes and remote is None
+        return _ReadAhead(plans, _Prefetched.of(plans, read) if reads_at_once else read, config, remote)
     return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 

@@ -37,6 +37,10 @@ class ByteRange:
         """Length in bytes."""
         return self.stop - self.start
 
+    def shifted(self, num_bytes: int) -> ByteRange:
+        """Return the range that begins so many bytes later."""
+        return ByteRange(self.start + num_bytes, self.stop + num_bytes, self.holds_offsets)
+
 
 @dataclass(frozen=True, slots=True)
 class CoalescedRead:

@@ -66,6 +66,11 @@ class ReadCosts:
         """Whether requests spend their time waiting, so that several of them should be in flight together."""
         return self.parallel_requests > 1
 
+    @property
+    def batch_bytes(self) -> int:
+        """Number of bytes that a scan requests together: they take as long to arrive as the first byte."""
+        return int(self.request_seconds * self.bytes_per_second)
+
 
 MEMORY_COSTS: Final = ReadCosts(request_seconds=0.0, bytes_per_second=10e9, near_bytes=4096)
 """Costs of memory, and of files in the memory that the operating system uses as a cache."""

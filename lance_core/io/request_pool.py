@@ -15,8 +15,9 @@ from lance_core.buffers.shared_pool import SharedPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
-__all__ = ["in_parallel"]
+__all__ = ["begin", "in_parallel"]
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ def in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
     """
     if len(calls) < 2:
         return [call() for call in calls]
-    futures = [_POOL.get().submit(call) for call in calls]
+    futures = [begin(call) for call in calls]
     try:
         return [future.result() for future in futures]
     except Exception:
@@ -42,6 +43,11 @@ def in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
     finally:
         for future in futures:
             future.cancel()
+
+
+def begin(call: Callable[[], T]) -> Future[T]:
+    """Start a function that waits for a store."""
+    return _POOL.get().submit(call)
 
 
 def _num_threads() -> int:

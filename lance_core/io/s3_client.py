@@ -46,6 +46,8 @@ _KEPT_CLIENTS: Final = 32
 
 _FOUND: Final = (200, 206)
 _MISSING: Final = 404
+_READ_BYTES: Final = 16 * 1024 * 1024
+
 _REFUSED: Final = (301, 307, 400, 401, 403, 405, 501)
 
 _VERBS: Final = {
@@ -252,7 +254,13 @@ def _http_session_class() -> type:
             session = await self._get_session(proxy)
             asked = {"Accept-Encoding": "identity", **headers}
             async with session.get(
-                URL(url, encoded=True), headers=asked, proxy=proxy, proxy_headers=proxy_headers, allow_redirects=False
+                URL(url, encoded=True),
+                headers=asked,
+                proxy=proxy,
+                proxy_headers=proxy_headers,
+                allow_redirects=False,
+                # The body is read at once, so that nothing is gained by pausing.
+                read_bufsize=_READ_BYTES,
             ) as answer:
                 return answer.status, await answer.read(), answer.headers.get("Content-Range", "")
 

@@ -81,7 +81,9 @@ class RowCosts:
         # Requests for rows that are near each other are joined.
         apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)
         read_bytes = np.minimum(apart, spans * self.row_bytes)
-        taken = num_rows * self.num_leaves * _TAKEN_SECONDS + read_bytes / self.of_store.bytes_per_second
+        # The positions of the rows are read before the rows.
+        taken = self.of_store.request_seconds + num_rows * self.num_leaves * _TAKEN_SECONDS
+        taken = taken + read_bytes / self.of_store.bytes_per_second
         cheaper: npt.NDArray[np.bool_] = spans * self._scanned_seconds <= taken
         return cheaper & (num_rows >= _MIN_RANGE_ROWS)
 

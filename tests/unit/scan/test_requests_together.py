@@ -1,5 +1,6 @@
 """Requests of an object store that do not depend on each other are in flight together."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ def rows() -> pa.Table:
         {
             "k": random.permutation(NUM_ROWS),
             "x": random.standard_normal(NUM_ROWS),
-            "v": pa.FixedSizeListArray.from_arrays(pa.array(random.standard_normal(4 * NUM_ROWS)), 4),
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(random.standard_normal(16 * NUM_ROWS)), 16),
         }
     )
 
@@ -91,6 +92,8 @@ READS: dict[str, Callable[[lance_core.LanceDataset], object]] = {
     "scan": lambda dataset: dataset.to_table(columns=["x"]),
     "count": lambda dataset: dataset.count_rows(filter="k < 100"),
     "filter": lambda dataset: dataset.to_table(filter="k < 100"),
+    "scan of all columns": lambda dataset: dataset.to_table(),
+    "scan of matching ranges": lambda dataset: dataset.to_table(filter="k % 2 = 0"),
 }
 
 
@@ -167,6 +170,40 @@ def test_missing_file_is_not_found(store, dataset):
         store.put(path, content)
 
 
+def test_stream_requests_no_more_than_the_buffer_ahead_of_its_consumer(store, dataset):
+    dataset.to_table()
+    store.reset()
+    batches = dataset.to_batches(io_buffer_size=1024 * 1024)
+    next(batches)
+    batches.close()
+    # The buffer, two segments of 2.5 MiB that exceed it, and the current segments of the three columns.
+    assert store.num_bytes_read() < 11 * 1024 * 1024
+    store.reset()
+    assert sum(batch.num_rows for batch in dataset.to_batches(io_buffer_size=1024 * 1024)) == NUM_ROWS
+    assert store.num_bytes_read() > 20 * 1024 * 1024
+
+
+def test_abandoned_stream_sends_no_further_requests(store, dataset):
+    dataset.to_table()
+    batches = dataset.to_batches(io_buffer_size=4 * 1024 * 1024)
+    next(batches)
+    batches.close()
+    num_reads = len(store.reads)
+    # Whatever was waiting for a thread would run before these.
+    in_parallel([lambda: None] * 200)
+    assert len(store.reads) == num_reads
+
+
+def test_forked_process_continues_a_stream(store, dataset, rows):
+    batches = dataset.to_batches()
+    first = next(batches)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if pa.Table.from_batches([first, *batches]).equals(rows) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pa.Table.from_batches([first, *batches]).equals(rows)
+
+
 def test_calls_in_parallel_return_their_results_in_order():
     assert in_parallel([lambda index=index: index for index in range(200)]) == list(range(200))
 
@@ -177,3 +214,15 @@ def test_error_in_parallel_is_that_of_the_first_call_that_failed():
 
     with pytest.raises(StorageError, match="call 0"):
         in_parallel([lambda index=index: fail(index) for index in range(20)])
+
+
+def test_interrupt_does_not_wait_for_other_calls():
+    released = threading.Event()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        in_parallel([interrupt, lambda: released.wait(_PATIENCE_SECONDS)])
+    assert not released.is_set()
+    released.set()

@@ -1,0 +1,130 @@
+"""FetchAhead: requests the bytes of segments from an object store before they are decoded.
+
+A decoding thread that waited for its own requests would keep few requests in flight: there are only as many such
+threads as cores. The bytes of many segments, of all columns, are therefore requested together. Ranges that are near
+each other in a file share a request, and a segment can be decoded as soon as the requests for its own ranges have
+ended.
+
+Only the ranges that are known before decoding are fetched. A decoder that needs others requests them itself.
+
+Source: own design.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import wait
+from typing import TYPE_CHECKING, Final
+
+from lance_core.io.request_pool import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    import pyarrow as pa
+
+    from lance_core.file.field_source import FieldSource, Segment
+    from lance_core.file.file_bytes import ReadableBytes
+    from lance_core.io.byte_range import ByteRange
+
+__all__ = ["FetchAhead"]
+
+_REFILLS: Final = 4
+"""The bytes ahead are requested in portions of this part of the limit: smaller ones would need more requests."""
+
+
+class FetchAhead:
+    """Yields segments in the given order, each with a function that provides its bytes.
+
+    Args:
+        jobs: the segments in the order in which they are decoded, each with the index of its source.
+        sources: the sources of the segments.
+        file: the file, or the group of files.
+        max_bytes: maximum number of encoded bytes that are fetched or being decoded; exceeded by at most
+            two segments.
+        num_decoding: returns the number of bytes of the segments that have been yielded and not consumed.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterator[tuple[int, Segment]],
+        sources: Sequence[FieldSource],
+        file: ReadableBytes,
+        *,
+        max_bytes: int,
+        num_decoding: Callable[[], int],
+    ) -> None:
+        """Initialize without fetching anything."""
+        self._jobs = jobs
+        self._sources = sources
+        self._file = file
+        self._max_bytes = max_bytes
+        self._num_decoding = num_decoding
+        self._ahead: deque[tuple[int, Segment, _Fetch]] = deque()
+        self._ahead_bytes = 0
+        self._fetches: list[_Fetch] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Segment, _Fetch]]:
+        """Yield the index of the source, the segment, and a ``Read`` that provides its bytes."""
+        while True:
+            free_bytes = self._max_bytes - self._ahead_bytes - self._num_decoding()
+            if not self._ahead or free_bytes * _REFILLS >= self._max_bytes:
+                self._fetch(free_bytes)
+            if not self._ahead:
+                return
+            index, segment, fetch = self._ahead.popleft()
+            self._ahead_bytes -= segment.num_bytes
+            yield index, segment, fetch
+
+    def close(self) -> None:
+        """Send no further requests, and wait for those that have been sent."""
+        fetches, self._fetches = self._fetches, []
+        self._ahead.clear()
+        wait([future for fetch in fetches for future in fetch.ended()])
+
+    def _fetch(self, free_bytes: int) -> None:
+        """Begin to fetch the next segments: at least one, if there is any."""
+        batch = []
+        num_bytes = 0
+        for index, segment in self._jobs:
+            batch.append((index, segment))
+            num_bytes += segment.num_bytes
+            if num_bytes >= free_bytes:
+                break
+        if batch:
+            ranges = [each for index, segment in batch for each in self._sources[index].first_ranges(segment)]
+            fetch = _Fetch(self._file, ranges)
+            self._fetches = [*(each for each in self._fetches if not each.is_done), fetch]
+            self._ahead.extend((index, segment, fetch) for index, segment in batch)
+            self._ahead_bytes += num_bytes
+
+
+class _Fetch:
+    """A ``Read`` that waits for ranges that are being fetched; it reads any other ranges itself."""
+
+    def __init__(self, file: ReadableBytes, ranges: Sequence[ByteRange]) -> None:
+        self._file = file
+        self._process = os.getpid()
+        self._places: dict[ByteRange, tuple[Future[list[pa.Buffer]], int]] = {}
+        self._futures = []
+        for part in file.parts(list(dict.fromkeys(ranges))):
+            future = begin(part.read)
+            self._futures.append(future)
+            self._places.update((extent, (future, place)) for place, extent in enumerate(part.ranges))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all requests have ended."""
+        return all(future.done() for future in self._futures)
+
+    def ended(self) -> list[Future[list[pa.Buffer]]]:
+        """Cancel the requests that have not been sent, and return those that have; none in a forked process."""
+        return [future for future in self._futures if not future.cancel()] if self._process == os.getpid() else []
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        if self._process != os.getpid() or not all(extent in self._places for extent in ranges):
+            return self._file.read(ranges)
+        places = [self._places[extent] for extent in ranges]
+        return [future.result()[place] for future, place in places]
