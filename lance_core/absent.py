@@ -84,7 +84,6 @@ ABSENT: Final = {
     "ShardingField": _MEM_WAL,
     "ShardingSpec": _MEM_WAL,
     "SupportedDistributedIndices": _BUILDS_INDICES,
-    "UpdateResult": _UPDATES,
     "VectorIndexReader": _READS_INDICES,
     "VectorSearchQuery": "vectors are not searched yet; compute distances with numpy",
     "VersionRef": "`LanceDataset.version_refs` returns dictionaries",
@@ -113,7 +112,6 @@ ABSENT: Final = {
     "LanceDataset.prewarm_index": _READS_INDICES,
     "LanceDataset.remap_row_addrs": _READS_INDICES,
     "LanceDataset.storage_options_accessor": "use `latest_storage_options`",
-    "LanceDataset.update": _UPDATES,
     # Members of other classes.
     "DataFile.create": "`LanceFileReader.metadata` returns what a `DataFile` records of a file",
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lance_core.schema.lance_schema import LanceSchema
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
+    from lance_core.update.update import UpdateResult
 
 __all__ = [
     "DEFAULT_BLOB_BUFFER_SIZE",
@@ -86,6 +87,7 @@ __all__ = [
     "Tag",
     "Tags",
     "Transaction",
+    "UpdateResult",
     "Version",
     "batch_udf",
     "serialize_row_addrs",
@@ -135,6 +137,7 @@ _HOMES: Final = {
     "Tag": "lance_core.refs.tags",
     "Tags": "lance_core.refs.tags",
     "Transaction": "lance_core.transactions.public_transaction",
+    "UpdateResult": "lance_core.update.update",
     "Version": "lance_core.public.version_info",
     "serialize_row_addrs": "lance_core.scan.row_mask",
     "td_to_micros": "lance_core.public.times",

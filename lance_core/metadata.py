@@ -13,7 +13,8 @@
 * *Fragments and schemas*: :func:`check_storable`, :func:`declared_schema`, :func:`is_older_blob`, and
   :func:`stored_field_ids` help to write data files for a table.
 * *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere, and
-  :func:`add_columns` adds columns; both record properties of their transaction.
+  :func:`add_columns` adds columns; both record properties of their transaction. :func:`plan_update` divides an update
+  of rows into tasks for several processes, and :func:`commit_update` commits their results.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
@@ -64,6 +65,8 @@ from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction as TransactionRecord
 from lance_core.transactions.transaction import read_transaction
 from lance_core.update import replace
+from lance_core.update.row_changes import RowChanges
+from lance_core.update.update import Updated, UpdatePlan, UpdateTask, commit_update, plan_update
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -97,8 +100,12 @@ __all__ = [
     "PathState",
     "PutOutcome",
     "RewriteGroup",
+    "RowChanges",
     "StoreCapabilities",
     "TransactionRecord",
+    "UpdatePlan",
+    "UpdateTask",
+    "Updated",
     "VersionLease",
     "VersionLog",
     "WriteStream",
@@ -107,6 +114,7 @@ __all__ = [
     "check_storable",
     "commit_replacement",
     "commit_transaction",
+    "commit_update",
     "declared_schema",
     "delete_rows",
     "is_older_blob",
@@ -116,6 +124,7 @@ __all__ = [
     "open_version_log",
     "plan_cleanup",
     "plan_delete",
+    "plan_update",
     "read_transaction",
     "register_store",
     "stored_field_ids",

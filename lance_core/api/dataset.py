@@ -71,6 +71,7 @@ from lance_core.transactions.public_transaction import (
 )
 from lance_core.transactions.transaction import checked_properties
 from lance_core.update.replace import replace_rows
+from lance_core.update.update import update_rows
 from lance_core.write.request import WriteRequest
 from lance_core.write.write import write_version
 
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyroaring import BitMap
 
     from lance_core.blobs.files import BlobFile
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
+    from lance_core.update.update import UpdateResult
     from lance_core.write.data_input import ReaderLike
 
 __all__ = ["BulkCommitResult", "LanceDataset"]
@@ -1051,6 +1054,48 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             LanceError: as for :func:`write_dataset`.
         """
         self.show(write_version(data, self, mode=mode, **kwargs))
+
+    def update(
+        self,
+        updates: dict[str, str],
+        where: str | pc.Expression | None = None,
+        conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
+        retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
+        data_storage_version: str | None = None,
+    ) -> UpdateResult:
+        """Give columns new values in the rows that match a condition. Creates a version and moves this handle to it.
+
+        The rows are written anew, with all their columns, to new fragments; stable row ids are kept. Concurrent deletes
+        of other rows are merged; after other conflicts, the update is planned again on the latest version. A version is
+        created even if no row matches.
+
+        Args:
+            updates: maps the names of columns to SQL expressions, which see the values before the update. Results are
+                cast to the types of the columns.
+            where: the condition, as SQL text or an Arrow expression; None for all rows. A row for which it is null is
+                kept.
+            conflict_retries: maximum number of times that the update is planned again after a conflict.
+            retry_timeout: once this time has elapsed, the update is not planned again.
+            data_storage_version: version of the new data files; if None, that of the table.
+
+        Returns:
+            ``{"num_rows_updated": n}``.
+
+        Raises:
+            InvalidTypeError: an argument has the wrong type.
+            InvalidInputError: there are no updates; a column does not exist, is part of another one, or contains blobs;
+                an expression or the condition is invalid, or the condition cannot be evaluated for a row.
+            SchemaMismatchError: a new value cannot be computed, or does not fit its column.
+            NotSupportedError: the table, or a part of an expression, is not supported.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
+            TooMuchWriteContentionError: every attempt had a conflict.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        policy = RetryPolicy(conflict_retries, retry_timeout)
+        updated = update_rows(self._view, updates, where, policy, data_storage_version)
+        self.show(updated.view)
+        return {"num_rows_updated": updated.rows_updated}
 
     def add_columns(
         self,

@@ -262,8 +262,8 @@ def with_values(batches: Iterator[pa.RecordBatch], reader: RowReader, schema: Sc
     """Yield the batches with blob values in place of descriptors; a batch may be split into smaller batches.
 
     Args:
-        batches: rows of one fragment.
-        reader: the reader of that fragment.
+        batches: rows of the reader.
+        reader: the reader, of one fragment if there are blob columns.
         schema: schema of the table; if it has no blob columns, the batches are not changed.
     """
     if not has_blobs(schema):

@@ -100,6 +100,22 @@ class SqlExpressions:
         except BaseException as error:  # DataFusion raises nothing narrower
             raise _refused(expressions.values(), failure(error)) from error
 
+    def cast(self, types: Sequence[pa.DataType]) -> SqlExpressions:
+        """Return the same expressions with results of other types.
+
+        Raises:
+            InvalidInputError: a result cannot have its type, or a constant does not fit it.
+        """
+        names = self.schema.names
+        expressions = [
+            expression.cast(dtype).alias(name)
+            for name, expression, dtype in zip(names, self._expressions, types, strict=True)
+        ]
+        try:
+            return SqlExpressions(self.paths, self._source, expressions)
+        except BaseException as error:  # DataFusion raises nothing narrower
+            raise InvalidInputError(f"column {', '.join(map(repr, names))}: {reason(failure(error))}") from error
+
     def evaluate(self, columns: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         """Evaluate the expressions.
 
@@ -192,4 +208,5 @@ def reason(error: BaseException) -> str:
     raised = _RAISED.search(str(error))
     if raised is not None:
         return str(literal_eval(raised["message"]))
-    return str(error).removeprefix("DataFusion error: ").strip()
+    # A failed step of the planning is reported before its cause.
+    return str(error).removeprefix("DataFusion error: ").rpartition("\ncaused by\n")[2].strip()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lance_core.predicate.syntax import Node
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["Predicate"]
+__all__ = ["Predicate", "is_volatile"]
 
 _VOLATILE: Final = re.compile(r"\b(random|uuid)\b", re.IGNORECASE)
 """Matches the names of the functions whose results differ from row to row."""
@@ -113,7 +113,7 @@ class Predicate:
         field_ids = tuple(_named(wanted, path).id for path in test.paths)
         columns = [Column(index, test.types[index], test.types[index]) for index in range(len(test.paths))]
         kernel = partial(_evaluated, test)
-        expression = Computed(kernel, tuple(columns), dtype, is_volatile=_VOLATILE.search(text) is not None)
+        expression = Computed(kernel, tuple(columns), dtype, is_volatile=is_volatile(text))
         return cls(text, wanted, field_ids, test.paths, expression)
 
     @classmethod
@@ -199,6 +199,11 @@ class Predicate:
             raise InvalidInputError(
                 f"the predicate {_shown(self.text)} cannot be evaluated for a row: {error}"
             ) from error
+
+
+def is_volatile(text: str) -> bool:
+    """Return whether the results of SQL text differ from row to row even if it reads no column."""
+    return _VOLATILE.search(text) is not None
 
 
 def _evaluated(test: SqlExpressions, *columns: pa.Array) -> pa.Array:

@@ -100,9 +100,9 @@ class _Writer:
     _tokens: Sequence[Token] = ()
     _index: int = 0
     _closings: list[tuple[bool, str]] = field(default_factory=list)
-    """For each open parenthesis: whether it holds arguments of a function, and the text that closes it."""
+    """For each open parenthesis or bracket: whether it holds arguments of a function, and the text that closes it."""
     _lists: list[bool] = field(default_factory=list)
-    """For each open parenthesis: whether it may hold several items."""
+    """For each open parenthesis or bracket: whether it may hold several items."""
 
     def write(self) -> None:
         self._tokens = tokenize(self.source)
@@ -115,7 +115,8 @@ class _Writer:
             stop = self._tokens[self._index].end + 1
             self._index += 1
         if self._closings:
-            raise syntax_error(self.source, len(self.source), "expected ')', found the end")
+            expected = self._closings[-1][1][0]
+            raise syntax_error(self.source, len(self.source), f"expected {expected!r}, found the end")
 
     def _replacement(self, token: Token) -> str:
         """Return what replaces a token, and advance to the last token that is replaced."""
@@ -130,9 +131,11 @@ class _Writer:
         if kind is TokenType.L_PAREN:
             before = self._tokens[self._index - 1].text.lower() if self._index else ""
             return self._opened("(", ")", in_call=False, is_list=before == "in" or before in _TYPES)
+        if kind is TokenType.L_BRACKET:
+            return self._opened("[", "]", in_call=False)
         if kind is TokenType.COMMA and not any(self._lists):
             raise NotSupportedError(f"expression {self.source!r}: a tuple is not supported here")
-        if kind is TokenType.R_PAREN:
+        if kind in (TokenType.R_PAREN, TokenType.R_BRACKET):
             return self._closed(token)
         if kind is TokenType.EQ:
             return "="
@@ -226,10 +229,13 @@ class _Writer:
         return opening
 
     def _closed(self, token: Token) -> str:
-        if not self._closings:
-            raise syntax_error(self.source, token.start, "expected the end, found ')'")
+        _, closing = self._closings[-1] if self._closings else (False, "")
+        if not closing.startswith(token.text):
+            expected = repr(closing[0]) if closing else "the end"
+            raise syntax_error(self.source, token.start, f"expected {expected}, found {token.text!r}")
         self._lists.pop()
-        return self._closings.pop()[1]
+        self._closings.pop()
+        return closing
 
     def _kind(self, step: int) -> TokenType | None:
         """Return the kind of a token that follows the current one; None after the last one."""

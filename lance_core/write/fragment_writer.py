@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
     from lance_core.write.progress import FragmentWriteProgress
 
-__all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files", "write_data_files"]
+__all__ = [
+    "DataFiles",
+    "NewDataFile",
+    "check_data_names",
+    "remove_data_files",
+    "remove_placed_files",
+    "write_data_files",
+]
 
 
 def write_data_files(
@@ -66,7 +73,7 @@ def write_data_files(
         SchemaMismatchError: a batch is incompatible with the schema.
         StorageError: a storage operation failed.
     """
-    files = _Files(places, schema, config, dictionaries, external, progress)
+    files = DataFiles(places, schema, config, dictionaries, external, progress)
     try:
         for batch in batches:
             files.write(batch)
@@ -76,29 +83,48 @@ def write_data_files(
         raise
 
 
-class _Files:
-    """The files of one call: the finished files, and the file being written."""
+class DataFiles:
+    """The new fragments of one change: the finished files, and the file being written.
+
+    Args:
+        places: the directories to which files are written in turn; at least one.
+        schema: the columns to write, with the table's field ids.
+        config: settings for the files, including the limits at which the next file is started.
+        dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
+        external: handles blob values that are given as URIs; None to reject such values.
+        progress: is told of every fragment that is started or complete.
+
+    Attributes:
+        finished: the fragments of the finished files, each with id 0.
+    """
 
     def __init__(
         self,
         places: Sequence[DataPlace],
         schema: Schema,
         config: WriteConfig,
-        dictionaries: Mapping[int, pa.Array] | None,
-        external: ExternalValues | None,
-        progress: FragmentWriteProgress | None,
+        dictionaries: Mapping[int, pa.Array] | None = None,
+        external: ExternalValues | None = None,
+        progress: FragmentWriteProgress | None = None,
     ) -> None:
+        """Initialize without writing anything."""
         self._places = cycle(places)
         self._schema = schema
         self._config = config
         self._dictionaries = dictionaries
         self._external = external
         self._progress = progress
-        self._finished: list[Fragment] = []
+        self.finished: list[Fragment] = []
         self._names: list[tuple[DataPlace, str]] = []
         self._current: NewDataFile | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows.
+
+        Raises:
+            SchemaMismatchError: the batch is incompatible with the schema.
+            StorageError: a storage operation failed.
+        """
         while batch.num_rows:
             file = self._open()
             num_rows = self._rows_that_fit(batch, file)
@@ -108,10 +134,12 @@ class _Files:
                 self._close()
 
     def finish(self) -> list[Fragment]:
+        """Complete the last file, and return all fragments; none if there were no rows."""
         self._close()
-        return self._finished
+        return self.finished
 
     def abort(self) -> None:
+        """Remove every file that was written."""
         try:
             if self._current is not None:
                 self._current.abort()
@@ -141,7 +169,7 @@ class _Files:
     def _close(self) -> None:
         if self._current is not None:
             fragment = self._current.finish()
-            self._finished.append(fragment)
+            self.finished.append(fragment)
             self._dictionaries = self._current.dictionaries
             self._current = None
             if self._progress is not None:

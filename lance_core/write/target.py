@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lance_core.table.base_paths import BasePath, DataPlace, FileLocator
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Mode", "WriteTarget", "data_places", "known_dictionaries"]
+__all__ = ["Mode", "WriteTarget", "data_places", "known_dictionaries", "version_for"]
 
 
 class Mode(StrEnum):
@@ -98,7 +98,7 @@ class WriteTarget:
         file_version = asked or DEFAULT_VERSION
         if manifest is not None:
             require_writable(manifest.message)
-            file_version = _version_for(manifest, mode, asked)
+            file_version = version_for(manifest, mode, asked)
         file_version.require_writable()
         if manifest is not None and mode is Mode.APPEND:
             table_schema = manifest.schema
@@ -191,7 +191,12 @@ def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
     return manifest.dictionaries
 
 
-def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:
+def version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:
+    """Return the format of new files: the requested one, if they can be mixed with those that stay, or the table's.
+
+    Raises:
+        NotSupportedError: files of the format cannot be mixed with the table's files.
+    """
     own = manifest.file_version
     if asked is None:
         return own

@@ -177,6 +177,7 @@ DATASET_MEMBERS = {
     "to_table",
     "tracked_files",
     "truncate_table",
+    "update",
     "update_config",
     "update_field_metadata",
     "update_metadata",

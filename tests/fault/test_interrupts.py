@@ -110,6 +110,16 @@ WRITES = {
     "replacement beside an append": Write(
         _on(lambda dataset: dataset.replace_rows("a % 7 = 0", SEVENS)), rival=_append(pa.table({"a": [77]}))
     ),
+    "update": Write(_on(lambda dataset: dataset.update({"a": "a + 500"}, "a % 7 = 0"))),
+    "update of all rows": Write(_on(lambda dataset: dataset.update({"a": "a + 500"}))),
+    "update beside a delete": Write(
+        _on(lambda dataset: dataset.update({"a": "a + 500"}, "a % 7 = 0")),
+        rival=_on(lambda dataset: dataset.delete("a % 10 = 1")),
+    ),
+    "update of the same rows": Write(
+        _on(lambda dataset: dataset.update({"a": "a + 500"}, "a % 7 = 0")),
+        rival=_on(lambda dataset: dataset.update({"a": "a + 50"}, "a % 7 = 0")),
+    ),
     "compaction": Write(_on(lambda dataset: dataset.optimize.compact_files(**TARGET))),
     "compaction with threads": Write(_on(lambda dataset: dataset.optimize.compact_files(num_threads=2, **TARGET))),
     "compaction that loses a group": Write(

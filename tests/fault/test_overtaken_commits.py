@@ -50,6 +50,7 @@ EFFECTS: dict[str, Shows] = {
     "delete": lambda dataset, prepared: 2 not in _numbers(dataset),
     "update": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {1, 2, 3} & _numbers(dataset),
     "replace rows": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {2, 3} & _numbers(dataset),
+    "update rows": lambda dataset, prepared: 35 in dataset.to_table(columns=["b"])["b"].to_pylist(),
     "add columns": lambda dataset, prepared: "z" in dataset.schema.names,
     "add values": lambda dataset, prepared: "z" in dataset.schema.names,
     "join columns": lambda dataset, prepared: "z" in dataset.schema.names,

@@ -274,6 +274,9 @@ OPERATIONS: dict[str, StoreOperation] = {
     "update": StoreOperation(
         _committed(lambda dataset, new: LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)), _table
     ),
+    "update rows": StoreOperation(
+        _on(lambda dataset: dataset.update({"b": "a * 7"}, "a > 1")), _steps(_table, _append)
+    ),
     "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
     "add values": StoreOperation(_on(lambda dataset: dataset.add_columns({"z": "a + b"})), _steps(_table, _append)),
     "join columns": StoreOperation(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from lance.fragment import RowIdSequence
 from pyroaring import BitMap
 
 import lance_core
@@ -97,34 +96,8 @@ def _update(turn: Turn) -> pa.Table:
     value = random_column(turn.rng, column.with_nullable(False), 1, turn.table.kind.data_version)[0].as_py()
     turn.note(f"{column.name} = {value!r} where {condition.text}")
     after = _with_value(turn.rows, column, condition, value)
-    if turn.ours:
-        _move_rows(turn, column, condition, value)
-    else:
-        turn.handle.update({column.name: sql(value)}, where=condition.text)
+    turn.handle.update({column.name: sql(value)}, where=condition.text)
     return after
-
-
-def _move_rows(turn: Turn, column: pa.Field, condition: Condition, value: object) -> None:
-    """What the reference's update does, from fragments and deletions."""
-    dataset: lance_core.LanceDataset = turn.handle
-    found = turn.seen.filter(pa.array(condition.mask(turn.seen)))
-    moved = _with_value(found.select(turn.shown().names).cast(turn.shown()), column, condition, value)
-    new = lance_core.write_fragments(moved, dataset, mode="append") if len(moved) else []
-    if dataset.has_stable_row_ids and new:
-        new[0].row_id_meta = RowIdSequence(found["_rowid"].to_pylist()).to_inline_metadata().asdict()
-    updated, removed = [], []
-    for fragment_id in sorted({address >> 32 for address in found["_rowaddr"].to_pylist()}):
-        fragment = dataset.get_fragment(fragment_id).delete(condition.text)
-        removed += [fragment_id] if fragment is None else []
-        updated += [] if fragment is None else [fragment]
-    update = LanceOperation.Update(
-        removed_fragment_ids=removed,
-        updated_fragments=updated,
-        new_fragments=new,
-        fields_for_preserving_frag_bitmap=[dataset.lance_schema.field(column.name).id],
-        update_mode="rewrite_rows",
-    )
-    lance_core.LanceDataset.commit(dataset, update, read_version=dataset.version)
 
 
 def _merge_insert(turn: Turn) -> pa.Table:
