@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lance_core import vector as vector
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment import LanceFragment
+    from lance_core.api.merge_insert_builder import MergeInsertBuilder
     from lance_core.api.open_dataset import dataset, migrate_manifest_paths_v2
     from lance_core.api.write_dataset import write_dataset, write_fragments
     from lance_core.blobs.files import BlobColumn, BlobFile
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         InternalError,
         InvalidCleanupError,
         InvalidInputError,
+        InvalidMergeError,
         InvalidRefError,
         InvalidSchemaError,
         InvalidTypeError,
@@ -145,6 +147,7 @@ __all__ = [
     "InternalError",
     "InvalidCleanupError",
     "InvalidInputError",
+    "InvalidMergeError",
     "InvalidRefError",
     "InvalidSchemaError",
     "InvalidTypeError",
@@ -157,6 +160,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "MergeInsertBuilder",
     "NotFoundError",
     "NotSupportedError",
     "OutOfMemoryError",
@@ -257,6 +261,7 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
     "LanceScanner": "lance_core.scan.scanner",
+    "MergeInsertBuilder": "lance_core.api.merge_insert_builder",
     "PackedBlobWriter": "lance_core.file.blob_writers",
     "ScanStatistics": "lance_core.scan.scan_statistics",
     "Schema": "lance_core.schema.field",

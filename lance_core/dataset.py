@@ -15,6 +15,7 @@ from lance_core.absent import missing_name
 if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.fragment import LanceFragment
+    from lance_core.api.merge_insert_builder import MergeInsertBuilder
     from lance_core.api.scanner_builder import ScannerBuilder
     from lance_core.api.sql_query import SqlQuery, SqlQueryBuilder
     from lance_core.api.write_dataset import write_dataset
@@ -79,6 +80,7 @@ __all__ = [
     "LanceScanner",
     "LanceSchema",
     "LanceStats",
+    "MergeInsertBuilder",
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
@@ -130,6 +132,7 @@ _HOMES: Final = {
     "FieldStatistics": "lance_core.scan.dataset_statistics",
     "LanceStats": "lance_core.scan.dataset_statistics",
     "ScanStatistics": "lance_core.scan.scan_statistics",
+    "MergeInsertBuilder": "lance_core.api.merge_insert_builder",
     "ScannerBuilder": "lance_core.api.scanner_builder",
     "Session": "lance_core.file.session",
     "SqlQuery": "lance_core.api.sql_query",

@@ -45,6 +45,7 @@ __all__ = [
     "InternalError",
     "InvalidCleanupError",
     "InvalidInputError",
+    "InvalidMergeError",
     "InvalidRefError",
     "InvalidSchemaError",
     "InvalidTypeError",
@@ -104,6 +105,7 @@ class ErrorKind(StrEnum):
     REF_CONFLICT = "ref_conflict"
     OUT_OF_MEMORY = "out_of_memory"
     COMMIT_OVERTAKEN = "commit_overtaken"
+    INVALID_MERGE = "invalid_merge"
 
 
 class LanceError(Exception):
@@ -184,6 +186,12 @@ class InvalidCleanupError(InvalidInputError, OSError):
     """The cleanup options are invalid, or the cleanup would remove tagged versions."""
 
     kind = ErrorKind.INVALID_CLEANUP
+
+
+class InvalidMergeError(InvalidInputError, OSError):
+    """A merge is invalid: a condition, the write mode, or source rows that match rows which they must not match."""
+
+    kind = ErrorKind.INVALID_MERGE
 
 
 class RowOutOfRangeError(InvalidInputError, OSError):

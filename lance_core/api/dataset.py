@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from lance_core.absent import PylanceClass
 from lance_core.api.fragment import LanceFragment
+from lance_core.api.merge_insert_builder import MergeInsertBuilder
 from lance_core.api.scanner_builder import build_scanner
 from lance_core.api.sql_query import SqlQueryBuilder
 from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, checked_buffer_size
@@ -1096,6 +1097,21 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         updated = update_rows(self._view, updates, where, policy, data_storage_version)
         self.show(updated.view)
         return {"num_rows_updated": updated.rows_updated}
+
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Return a builder for a merge, which inserts, updates, and deletes rows in one version.
+
+        The rows of a source are compared by key with those of the dataset. The methods of the builder determine what
+        happens to the rows that match, and to those that do not.
+
+        Args:
+            on: the key columns: a name or names; None for the declared primary key.
+
+        Raises:
+            InvalidInputError: the dataset has no such column, or no primary key.
+            InvalidTypeError: ``on`` is neither a name nor an iterable of names.
+        """
+        return MergeInsertBuilder(self, on)
 
     def add_columns(
         self,

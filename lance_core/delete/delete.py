@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows"]
+__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows", "write_deletions"]
 
 _WRITER_THREADS: Final = 16
 
@@ -149,7 +149,7 @@ def commit_plan(
     options.progress.line = view.line
     updated: tuple[Fragment, ...] = ()
     try:
-        updated = _written(log, plan)
+        updated = write_deletions(log, plan)
         dropped = tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped)
         transaction = Transaction(
             read_version=view.version,
@@ -224,8 +224,8 @@ def _delete(plan: DeletePlan, updated: tuple[Fragment, ...], dropped: tuple[int,
     return Delete(updated_fragments=updated, deleted_fragment_ids=dropped, predicate=plan.predicate)
 
 
-def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
-    """Return the fragments that keep rows, with their new deletion files; after a failure, no new files remain."""
+def write_deletions(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
+    """Write the deletion files of a plan, and return the fragments that keep rows; after a failure, no files remain."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
     if len(changed) < 2 or not log.store.capabilities.read_costs.request_seconds:
         return _written_in_turn(log, plan.read_version, changed)

@@ -21,6 +21,7 @@ TREE = {
     "InternalError": ("LanceError",),
     "InvalidCleanupError": ("InvalidInputError", "OSError"),
     "InvalidInputError": ("LanceError", "ValueError"),
+    "InvalidMergeError": ("InvalidInputError", "OSError"),
     "InvalidRefError": ("InvalidInputError", "OSError"),
     "InvalidSchemaError": ("InvalidInputError", "OSError"),
     "InvalidTypeError": ("InvalidInputError", "TypeError"),

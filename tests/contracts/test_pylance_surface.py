@@ -28,6 +28,7 @@ CLASSES = {
     "LanceDataset": lance_core.LanceDataset,
     "LanceFragment": lance_core.LanceFragment,
     "LanceScanner": lance_core.LanceScanner,
+    "MergeInsertBuilder": lance_core.MergeInsertBuilder,
     "Session": lance_core.Session,
 }
 CODE = re.compile("`([^`]+)`")
@@ -119,7 +120,7 @@ def test_absent_name_of_the_package_is_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("blob", "BlobIterator"), ("dataset", "MergeInsertBuilder"), ("fragment", "CompactedSsTable")]
+    ("module", "name"), [("blob", "BlobIterator"), ("dataset", "VectorIndexReader"), ("fragment", "CompactedSsTable")]
 )
 def test_absent_name_of_a_module_is_explained(module: str, name: str) -> None:
     ours = import_module(f"lance_core.{module}")

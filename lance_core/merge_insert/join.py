@@ -1,0 +1,90 @@
+"""KeyIndex: finds the rows of the source that have the same keys as some rows of the table.
+
+The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
+same time for any number of source rows::
+
+    hash of a table row -> leading bits -> range of sorted hashes -> equal hashes -> equal keys
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.merge_insert.keys import complete_keys, equal_keys, hash_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["KeyIndex"]
+
+_MOST_PAIRS: Final = 1 << 22
+"""Maximum number of pairs of rows to compare at a time, if several rows of the source have the same key."""
+
+_HASH_BITS: Final = 64
+
+
+class KeyIndex:
+    """The keys of consecutive rows of the source.
+
+    Args:
+        columns: the key columns.
+        first_row: the number of the first row.
+    """
+
+    def __init__(self, columns: Sequence[pa.Array], first_row: int = 0) -> None:
+        """Sort the hashes."""
+        self._columns = columns
+        self._first_row = first_row
+        rows = np.flatnonzero(complete_keys(columns))
+        hashes = hash_keys(columns)[rows]
+        order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[order]
+        self._rows = rows[order]
+        num_bits = max(1, len(rows).bit_length())
+        self._shift = np.uint64(_HASH_BITS - num_bits)
+        buckets = self._hashes >> self._shift
+        self._starts = np.searchsorted(buckets, np.arange((1 << num_bits) + 1, dtype=np.uint64))
+
+    def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Yield pairs of equal keys, as numbers of source rows, and indices of the given rows.
+
+        Args:
+            columns: key columns of rows of the table, of the same types.
+        """
+        hashes = hash_keys(columns)
+        buckets = (hashes >> self._shift).astype(np.int64)
+        starts = self._starts[buckets]
+        counts = self._starts[buckets + 1] - starts
+        counts[~complete_keys(columns)] = 0
+        probes = np.flatnonzero(counts)
+        starts, counts = starts[probes], counts[probes]
+        totals = np.cumsum(counts)
+        low = 0
+        while low < len(probes):
+            before = int(totals[low - 1]) if low else 0
+            high = max(low + 1, int(np.searchsorted(totals, before + _MOST_PAIRS, side="right")))
+            yield self._equal(columns, hashes, probes[low:high], starts[low:high], counts[low:high])
+            low = high
+
+    def _equal(
+        self,
+        columns: Sequence[pa.Array],
+        hashes: npt.NDArray[np.uint64],
+        probes: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the pairs of equal keys among the candidates: for each probe, a range of sorted hashes."""
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        candidates = np.repeat(starts, counts) + within
+        probes = np.repeat(probes, counts)
+        same = self._hashes[candidates] == hashes[probes]
+        rows, probes = self._rows[candidates[same]], probes[same]
+        ours, theirs = pa.array(rows), pa.array(probes)
+        equal = equal_keys([each.take(ours) for each in self._columns], [each.take(theirs) for each in columns])
+        return rows[equal] + self._first_row, probes[equal]

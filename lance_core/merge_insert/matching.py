@@ -1,0 +1,185 @@
+"""MatchFinder: finds the rows of a version that have the keys of source rows.
+
+It reads the key columns, and the columns of the table that the condition needs. Fragments are searched only once, even
+if the merge is planned again on later versions: a writer that plans again after each conflict keeps pace with others,
+however large the table is.
+
+If the keys of the source do not fit into the memory limit, they are divided into blocks of rows, and the fragments are
+searched once for each block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import InvalidMergeError
+from lance_core.file.prepared_input import PreparedInput
+from lance_core.file.read_config import ReadConfig
+from lance_core.merge_insert.join import KeyIndex
+from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, plan_condition
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.output_schema import batch_without_columns
+from lance_core.scan.row_reader import one_array
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.blob_fields import stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.merge_insert.rules import MergeRules
+    from lance_core.merge_insert.source import SourceRows
+    from lance_core.predicate.predicate import Predicate
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["FragmentMatches", "MatchFinder", "shown_keys"]
+
+_RUN_ROWS: Final = 1 << 16
+"""Maximum number of table rows that are joined at a time."""
+
+_ROW_BYTES: Final = 40
+"""Memory that a join needs for each row of the source, in addition to the keys themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentMatches:
+    """The rows of a fragment that have the key of a source row: one entry for each pair.
+
+    Attributes:
+        source_rows: the numbers of the source rows.
+        positions: the physical positions of the table rows.
+        met: whether the condition is true for the pair; all true if there is no condition.
+    """
+
+    source_rows: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    met: npt.NDArray[np.bool_] = field(repr=False)
+
+
+class MatchFinder:
+    """Finds matches of one source in several versions of a table.
+
+    Args:
+        rules: the rules of the merge.
+        source: the rows of the source.
+        memory_bytes: maximum size of the keys to hold in memory.
+    """
+
+    def __init__(self, rules: MergeRules, source: SourceRows, memory_bytes: int) -> None:
+        """Initialize without reading anything."""
+        self._rules = rules
+        self._source = source
+        self._memory_bytes = memory_bytes
+        self._schema: Schema | None = None
+        self._found: dict[str, FragmentMatches] = {}
+
+    def find(self, view: TableView, fragments: Sequence[Fragment]) -> list[FragmentMatches]:
+        """Return the matches of each fragment.
+
+        Raises:
+            InvalidMergeError: a row matches, although the rules forbid it, or the condition is invalid.
+        """
+        if view.schema != self._schema:
+            self._schema, self._found = view.schema, {}
+        new = [fragment for fragment in fragments if fragment.content_key not in self._found]
+        if new:
+            self._search(view, new)
+        return [self._found[fragment.content_key] for fragment in fragments]
+
+    def _search(self, view: TableView, fragments: Sequence[Fragment]) -> None:
+        condition = None
+        if self._rules.condition is not None:
+            condition = plan_condition(stored_schema(view.schema), self._source.schema, self._rules.condition)
+        pairs: dict[str, list[FragmentMatches]] = {fragment.content_key: [] for fragment in fragments}
+        for index in self._blocks(view.schema):
+            for fragment in fragments:
+                pairs[fragment.content_key].extend(self._matches(view, fragment, index, condition))
+        self._found.update({key: _joined(parts) for key, parts in pairs.items()})
+
+    def _blocks(self, table: Schema) -> Iterator[KeyIndex]:
+        """Yield the keys of consecutive rows of the source, as many as fit into memory together."""
+        keys = list(self._rules.keys)
+        prepared = PreparedInput(pa.schema([self._source.schema.field(name) for name in keys]), table=table)
+        held: list[pa.RecordBatch] = []
+        first_row = num_bytes = 0
+        for start, batch in self._source.batches(columns=keys):
+            here = prepared.batch(batch)
+            size = here.nbytes + _ROW_BYTES * here.num_rows
+            if held and num_bytes + size > self._memory_bytes:
+                yield _key_index(held, first_row)
+                held, first_row, num_bytes = [], start, 0
+            held.append(here)
+            num_bytes += size
+        if held:
+            yield _key_index(held, first_row)
+
+    def _matches(
+        self, view: TableView, fragment: Fragment, index: KeyIndex, condition: Predicate | None
+    ) -> Iterator[FragmentMatches]:
+        reader = FragmentReader(fragment, view.locator, session=view.session)
+        deleted = reader.deleted_rows()
+        stored = stored_schema(view.schema)
+        sides = (
+            {}
+            if condition is None
+            else {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
+        )
+        names = dict.fromkeys([*self._rules.keys, *sides.get(TARGET, ())])
+        wanted = stored.project([name for name in stored.names if name in names])
+        row = 0
+        for batch in reader.runs(wanted, 0, reader.num_live_rows, ReadConfig(), _RUN_ROWS):
+            for source_rows, found in index.find([batch.column(name) for name in self._rules.keys]):
+                if not len(found):
+                    continue
+                if self._rules.when_matched is WhenMatched.FAIL:
+                    raise InvalidMergeError(
+                        f"a row of the table has the key {shown_keys(self._source, self._rules, source_rows[0])} of a "
+                        "source row",
+                        row=int(source_rows[0]),
+                    )
+                met = np.ones(len(found), np.bool_)
+                if condition is not None:
+                    met = condition.matches(self._both(sides, source_rows, batch.take(pa.array(found))))
+                yield FragmentMatches(source_rows, live_to_physical(deleted, row + found), met)
+            row += batch.num_rows
+
+    def _both(
+        self, sides: dict[str, list[str]], source_rows: npt.NDArray[np.int64], target: pa.RecordBatch
+    ) -> pa.RecordBatch:
+        """Return the columns that the condition needs, as two structs."""
+        columns = {}
+        if sides.get(SOURCE):
+            columns[SOURCE] = self._source.take(source_rows, sides[SOURCE]).to_struct_array()
+        if sides.get(TARGET):
+            columns[TARGET] = target.select(sides[TARGET]).to_struct_array()
+        if not columns:
+            return batch_without_columns(len(source_rows))
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def shown_keys(source: SourceRows, rules: MergeRules, row: int) -> str:
+    """Return the key of a source row as text, for messages."""
+    values = source.take(np.array([row], np.int64), rules.keys).to_pylist()[0]
+    return ", ".join(f"{name} = {value!r:.80}" for name, value in values.items())
+
+
+def _key_index(batches: Sequence[pa.RecordBatch], first_row: int) -> KeyIndex:
+    table = pa.Table.from_batches(batches)
+    return KeyIndex([one_array(column) for column in table.columns], first_row)
+
+
+def _joined(parts: Sequence[FragmentMatches]) -> FragmentMatches:
+    empty = FragmentMatches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+    parts = [empty, *parts]
+    return FragmentMatches(
+        np.concatenate([each.source_rows for each in parts]),
+        np.concatenate([each.positions for each in parts]),
+        np.concatenate([each.met for each in parts]),
+    )

@@ -1,0 +1,279 @@
+"""Merges the rows of a source into a table, in one version; plans again after a conflict.
+
+::
+
+    read      the source, which is kept for further attempts
+    match     the keys of the source with those of the version; after a conflict, in changed fragments only
+    plan      the rows to insert, update, and delete
+    write     the new rows as fragments, and deletion files; no version refers to them yet
+    commit    Update: removed fragments, fragments with new deletion files, new fragments
+
+A version that adds or changes rows after the plan conflicts with a merge that inserts rows: one of them may have the
+key of an inserted row. So two merges never both insert a row with the same key. If the primary key is declared, and the
+keys of a merge are the primary key, then the transaction records the inserted keys, for other writers. Concurrent
+deletes of other rows are merged.
+
+A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an
+interrupt, the files are removed immediately, unless a version may refer to them.
+
+Source: ``MergeInsertBuilder`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.commit.replanning import Replanning
+from lance_core.delete.delete import commit_plan, write_deletions
+from lance_core.errors import InvalidInputError, InvalidMergeError
+from lance_core.merge_insert.changes import plan_changes
+from lance_core.merge_insert.key_filter import key_filter
+from lance_core.merge_insert.matching import MatchFinder
+from lance_core.merge_insert.new_rows import is_complete, row_schema, with_moved_row_ids, write_new_rows
+from lance_core.merge_insert.rules import plan_condition
+from lance_core.merge_insert.source import SourceRows
+from lance_core.schema.blob_fields import stored_schema
+from lance_core.table.feature_flags import require_writable
+from lance_core.transactions.operations.update import Update
+from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.transactions.transaction import Transaction
+from lance_core.write.target import Mode, WriteTarget, data_places
+from lance_core.write.write import remove_staged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.commit.replanning import RetryPolicy
+    from lance_core.merge_insert.changes import Changes
+    from lance_core.merge_insert.rules import MergeRules
+    from lance_core.proto import pb_transaction
+    from lance_core.scan.table_view import TableView
+    from lance_core.table.fragment import Fragment
+    from lance_core.write.request import WriteRequest
+
+__all__ = ["DEFAULT_MEMORY_BYTES", "MergeRequest", "Merged", "merge_rows", "stage_merge"]
+
+DEFAULT_MEMORY_BYTES: Final = 1 << 28
+"""Maximum size of the source rows, and of their keys, that are held in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The result of a merge.
+
+    Attributes:
+        view: the version that the merge created.
+        changes: the rows that it inserted, updated, and deleted.
+        attempts: the number of times that it was planned.
+    """
+
+    view: TableView
+    changes: Changes
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """What to merge, and how to write it.
+
+    Attributes:
+        rules: what happens to rows that match, and to those that do not.
+        write: the settings of the write, whose mode is "append".
+        memory_bytes: maximum size of the source rows to hold in memory, and of their keys.
+    """
+
+    rules: MergeRules
+    write: WriteRequest
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+
+
+def merge_rows(
+    view: TableView,
+    request: MergeRequest,
+    data: pa.RecordBatchReader,
+    policy: RetryPolicy,
+    properties: Mapping[str, str] | None = None,
+) -> Merged:
+    """Merge the rows of a source into a table.
+
+    Args:
+        view: the version to base the first plan on.
+        request: what to merge, and how to write it.
+        data: the rows of the source.
+        policy: the limits on planning again after a conflict.
+        properties: the properties of the transaction.
+
+    Raises:
+        InvalidInputError: the merge would not change any row, or the source cannot be read.
+        InvalidMergeError: a condition is invalid, a row matches although it must not, or several rows of the source
+            match the same row of the table.
+        SchemaMismatchError: the source is incompatible with the table.
+        IncompatibleTransactionError: the table was replaced in the meantime.
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    policy.check()
+    _check(view, request, data.schema)
+    with SourceRows(data, request.memory_bytes) as source:
+        merge = _Merge(request, source)
+        attempts = Replanning(view, "merge", policy)
+        try:
+            while True:
+                with attempts as latest:
+                    made, changes = merge.commit(latest, properties)
+                    return Merged(made, changes, attempts.number)
+        except BaseException:
+            merge.remove()
+            raise
+
+
+def stage_merge(
+    view: TableView, request: MergeRequest, data: pa.RecordBatchReader, properties: Mapping[str, str] | None = None
+) -> tuple[Transaction, Changes]:
+    """Write all files of a merge, and return the transaction that would commit it; errors as for :func:`merge_rows`."""
+    _check(view, request, data.schema)
+    with SourceRows(data, request.memory_bytes) as source:
+        merge = _Merge(request, source)
+        try:
+            changes, fragments = merge.plan(view)
+            operation = merge.operation(view, changes, fragments)
+            updated = write_deletions(view.log, changes.deletes)
+        except BaseException:
+            merge.remove()
+            raise
+        dropped = tuple(delete.fragment.id for delete in changes.deletes.deletes if delete.is_dropped)
+        return (
+            Transaction(
+                read_version=view.version, operation=operation(updated, dropped), properties=dict(properties or {})
+            ),
+            changes,
+        )
+
+
+def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
+    """Refuse a merge that cannot succeed, before its source is read."""
+    rules = request.rules
+    rules.check()
+    require_writable(view.manifest.message)
+    view.log.require_commits()
+    rules.check_source(view.schema, source)
+    _check_bases(view, request.write)
+    WriteTarget.plan(view.manifest, Mode.APPEND, row_schema(view.schema, source), request.write.file_version)
+    if rules.condition is not None:
+        plan_condition(stored_schema(view.schema), source, rules.condition)
+
+
+def _check_bases(view: TableView, write: WriteRequest) -> None:
+    try:
+        places = data_places(view.locator, write.target_bases, target_all_bases=write.target_all_bases)
+    except InvalidInputError as error:
+        raise InvalidMergeError(str(error)) from error
+    if write.target_bases is not None and not places:
+        raise InvalidMergeError("there are no bases to write to; target_bases must contain at least one base")
+
+
+class _Merge:
+    """The attempts of one merge, which use the files of earlier attempts if these contain the same rows.
+
+    Args:
+        request: what to merge, and how to write it.
+        source: the rows of the source.
+    """
+
+    def __init__(self, request: MergeRequest, source: SourceRows) -> None:
+        self._request = request
+        self._source = source
+        self._finder = MatchFinder(request.rules, source, request.memory_bytes)
+        self._staged: _Staged | None = None
+        self._progress = CommitProgress()
+
+    def plan(self, view: TableView) -> tuple[Changes, Sequence[Fragment]]:
+        """Plan the changes to a version, and write the new rows as fragments."""
+        require_writable(view.manifest.message)
+        fragments = view.fragments
+        matches = self._finder.find(view, fragments)
+        changes = plan_changes(view, fragments, matches, self._request.rules, self._source)
+        if not self._request.rules.writes_rows:
+            return changes, ()
+        if self._staged is None or not self._staged.fits(view, changes, self._source):
+            self.remove()
+            rows = write_new_rows(view, self._source, changes, self._request.write)
+            self._staged = _Staged(view, rows, changes)
+        return changes, with_moved_row_ids(view, self._source, changes, self._staged.rows.operation.added_fragments())
+
+    def commit(self, view: TableView, properties: Mapping[str, str] | None) -> tuple[TableView, Changes]:
+        """Plan the changes to a version, write, and commit."""
+        rules = self._request.rules
+        changes, fragments = self.plan(view)
+        self._progress = CommitProgress(line=view.line)
+        options = CommitOptions(
+            # Other writers may have changed the columns since the files were written.
+            checks_files=self._staged is not None and self._staged.view is not view,
+            is_first_try=True,
+            refuses_new_rows=rules.inserts,
+            progress=self._progress,
+        )
+        operation = self.operation(view, changes, fragments)
+        return commit_plan(view, changes.deletes, operation, options, properties), changes
+
+    def operation(
+        self, view: TableView, changes: Changes, fragments: Sequence[Fragment]
+    ) -> Callable[[tuple[Fragment, ...], tuple[int, ...]], Update]:
+        """Return a function that makes the operation of the fragments that keep rows, and of the ids of the others."""
+        rules = self._request.rules
+        inserted = key_filter(view.schema, rules, self._source, changes.inserted) if rules.writes_rows else None
+        return partial(_update, tuple(fragments), tuple(view.schema.field_ids()), inserted)
+
+    def remove(self) -> None:
+        """Remove the files that were written for the new rows, unless a version may refer to them."""
+        staged, self._staged = self._staged, None
+        if staged is not None and not self._progress.made and not self._progress.may_be_committed:
+            remove_staged(staged.view.log, staged.view.manifest, staged.rows, staged.view.storage_options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """New rows that an attempt has written.
+
+    Attributes:
+        view: the version that the attempt was planned on.
+        rows: an append of the fragments.
+        changes: the changes.
+    """
+
+    view: TableView
+    rows: Transaction
+    changes: Changes
+
+    def fits(self, view: TableView, changes: Changes, source: SourceRows) -> bool:
+        """Return whether another plan needs the same rows."""
+        return (
+            is_complete(view.schema, source)
+            and view.schema == self.view.schema
+            and view.manifest.file_version == self.view.manifest.file_version
+            and np.array_equal(changes.inserted, self.changes.inserted)
+            and np.array_equal(np.sort(changes.updated), np.sort(self.changes.updated))
+        )
+
+
+def _update(
+    new: tuple[Fragment, ...],
+    field_ids: tuple[int, ...],
+    inserted: pb_transaction.Transaction.KeyExistenceFilter | None,
+    updated: tuple[Fragment, ...],
+    dropped: tuple[int, ...],
+) -> Update:
+    return Update(
+        removed_fragment_ids=dropped,
+        updated_fragments=updated,
+        new_fragments=new,
+        fields_for_preserving=field_ids,
+        inserted_rows=inserted,
+    )

@@ -1,0 +1,162 @@
+"""Writes the rows that a merge inserts, and the updated rows with their new values.
+
+Updated rows come first. If the source has all columns, they are written in the order of the source, which is thereby
+read once. If it lacks some, these keep their values, which are read from the table, and the rows are written in the
+order of the table. Inserted rows follow, in the order of the source; columns that the source lacks are null.
+
+If the table has stable row ids, updated rows keep theirs: the new fragments list them.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import NotSupportedError
+from lance_core.proto import pb_rowids, pb_table
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.output_schema import shown_schema
+from lance_core.scan.take import placed_rows
+from lance_core.schema.blob_fields import has_blobs
+from lance_core.table.fragment import Fragment
+from lance_core.table.row_id_index import RowPlaces
+from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_lineage import RowLineage
+from lance_core.write.write import stage_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.merge_insert.changes import Changes
+    from lance_core.merge_insert.source import SourceRows
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Schema
+    from lance_core.transactions.transaction import Transaction
+    from lance_core.write.request import WriteRequest
+
+__all__ = ["is_complete", "row_schema", "with_moved_row_ids", "write_new_rows"]
+
+_STEP_ROWS: Final = 1 << 16
+"""Maximum number of updated rows whose other columns are read from the table at a time."""
+
+
+def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
+    """Return the schema of the rows to write: the columns of the source, and those of the table that it lacks."""
+    shown = shown_schema(table)
+    given = [field for field in source if field.name not in shown.names]
+    fields = [source.field(field.name) if field.name in source.names else field for field in shown]
+    return pa.schema([*fields, *given])
+
+
+def write_new_rows(view: TableView, source: SourceRows, changes: Changes, request: WriteRequest) -> Transaction:
+    """Write the rows as fragments to which no version refers yet.
+
+    Returns:
+        An append of the fragments, which is not committed as such.
+
+    Raises:
+        SchemaMismatchError: the rows are incompatible with the table.
+        NotSupportedError: the source lacks a blob column, whose values would have to be copied.
+        StorageError: a storage operation failed.
+    """
+    schema = row_schema(view.schema, source.schema)
+    kept = [name for name in schema.names if name not in source.schema.names]
+    blobs = [top.name for top in view.schema.fields if top.name in kept and has_blobs(view.schema.project([top.name]))]
+    if blobs and changes.num_updated:
+        raise NotSupportedError(
+            f"rows with the blob column {blobs[0]!r} cannot be updated from a source without this column",
+            column=blobs[0],
+        )
+    order = _order(view, source, changes)
+    updated = _with_kept_columns(view, source, changes, order, kept) if kept else _complete(source, changes, order)
+    rows = pa.RecordBatchReader.from_batches(schema, _in_schema(chain(updated, _inserted(source, changes)), schema))
+    return stage_rows(view.log, view.manifest, rows, None, request, storage_options=view.storage_options)
+
+
+def with_moved_row_ids(
+    view: TableView, source: SourceRows, changes: Changes, fragments: Sequence[Fragment]
+) -> Sequence[Fragment]:
+    """Return written fragments that list the stable row ids of the updated rows, if the table has such ids."""
+    if not view.manifest.has_stable_row_ids or not changes.num_updated:
+        return fragments
+    ids = _row_ids(view, changes)[_order(view, source, changes)]
+    listed = []
+    for fragment in fragments:
+        here, ids = ids[: fragment.physical_rows], ids[fragment.physical_rows :]
+        message = pb_table.DataFragment()
+        message.CopyFrom(fragment.message)
+        if len(here):
+            message.inline_row_ids = pb_rowids.RowIdSequence(segments=[encode_segment(here)]).SerializeToString()
+        listed.append(Fragment(message))
+    return listed
+
+
+def is_complete(table: Schema, source: SourceRows) -> bool:
+    """Return whether the source has all columns of the table."""
+    return set(source.schema.names).issuperset(table.names)
+
+
+def _order(view: TableView, source: SourceRows, changes: Changes) -> npt.NDArray[np.int64]:
+    """Return the order in which the updated rows are written."""
+    if is_complete(view.schema, source):
+        return np.lexsort((changes.positions, changes.owners, changes.updated))
+    return np.lexsort((changes.positions, changes.owners))
+
+
+def _complete(source: SourceRows, changes: Changes, order: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Yield updated rows in the order of the source."""
+    rows = changes.updated[order]
+    for start, batch in source.batches():
+        low, high = np.searchsorted(rows, [start, start + batch.num_rows])
+        if low < high:
+            yield batch.take(pa.array(rows[low:high] - start))
+
+
+def _with_kept_columns(
+    view: TableView, source: SourceRows, changes: Changes, order: npt.NDArray[np.int64], kept: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield updated rows in the order of the table."""
+    table = placed_rows(view.source(), list(kept))
+    for start in range(0, len(order), _STEP_ROWS):
+        some = order[start : start + _STEP_ROWS]
+        others = table.table(RowPlaces(changes.owners[some], changes.positions[some])).combine_chunks()
+        given = source.take(changes.updated[some])
+        columns = [*given.columns, *(column.chunk(0) for column in others.columns)]
+        yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*given.schema, *others.schema]))
+
+
+def _inserted(source: SourceRows, changes: Changes) -> Iterator[pa.RecordBatch]:
+    """Yield inserted rows."""
+    for start, batch in source.batches():
+        here = changes.inserted[start : start + batch.num_rows]
+        if here.all():
+            yield batch
+        elif here.any():
+            yield batch.filter(pa.array(here))
+
+
+def _in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches with all columns; those that they lack are null."""
+    for batch in batches:
+        known = batch.schema.names
+        columns = [
+            batch.column(field.name) if field.name in known else pa.nulls(batch.num_rows, field.type)
+            for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _row_ids(view: TableView, changes: Changes) -> npt.NDArray[np.uint64]:
+    """Return the stable row ids of the updated rows."""
+    hidden = hidden_columns_of(view.locator, view.session)
+    ids = np.empty(changes.num_updated, np.uint64)
+    fragments = view.fragments
+    for owner in np.unique(changes.owners).tolist():
+        here = changes.owners == owner
+        ids[here] = RowLineage(fragments[owner].message, hidden).ids_at(changes.positions[here])
+    return ids

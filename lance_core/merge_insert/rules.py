@@ -1,0 +1,207 @@
+"""MergeRules: what a merge does with rows that match, and with those that do not; checks them for a table and a source.
+
+========================  ==============================================================================
+rows                      what can happen to them
+========================  ==============================================================================
+matched                   nothing, update (if a condition is true), delete, fail
+of the source, unmatched  nothing, insert
+of the table, unmatched   nothing, delete (if a condition is true)
+========================  ==============================================================================
+
+Source: ``MergeInsertBuilder`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidMergeError,
+    InvalidTypeError,
+    NotSupportedError,
+    SchemaMismatchError,
+)
+from lance_core.predicate.predicate import Predicate
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.field import Field, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+__all__ = ["MergeRules", "WhenMatched", "WriteMode", "key_names", "plan_condition", "primary_key"]
+
+SOURCE: Final = "source"
+TARGET: Final = "target"
+"""The prefixes of columns in the condition of an update."""
+
+
+class WhenMatched(Enum):
+    """What happens to rows of the table that have the key of a source row."""
+
+    NOTHING = "DoNothing"
+    UPDATE = "UpdateAll"
+    DELETE = "Delete"
+    FAIL = "Fail"
+
+
+class WriteMode(StrEnum):
+    """How updated rows are written."""
+
+    AUTO = "auto"
+    ROWS = "rewrite_rows"
+    COLUMNS = "rewrite_columns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRules:
+    """What a merge does.
+
+    Attributes:
+        keys: names of the key columns.
+        when_matched: what happens to matched rows.
+        condition: the matched rows that are updated, as SQL text; None for all.
+        inserts: whether unmatched rows of the source are inserted.
+        deletes_unmatched: whether unmatched rows of the table are deleted.
+        deleted_if: the unmatched rows of the table that are deleted, as SQL text; None for all.
+        write_mode: how updated rows are written.
+    """
+
+    keys: tuple[str, ...]
+    when_matched: WhenMatched = WhenMatched.NOTHING
+    condition: str | None = None
+    inserts: bool = False
+    deletes_unmatched: bool = False
+    deleted_if: str | None = None
+    write_mode: WriteMode = WriteMode.AUTO
+
+    @property
+    def updates(self) -> bool:
+        """Whether matched rows are updated."""
+        return self.when_matched is WhenMatched.UPDATE
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether rows are inserted or updated."""
+        return self.updates or self.inserts
+
+    def check(self) -> None:
+        """Check that the merge does anything.
+
+        Raises:
+            InvalidInputError: it does not.
+        """
+        if not self.writes_rows and not self.deletes_unmatched and self.when_matched is WhenMatched.NOTHING:
+            raise InvalidInputError(
+                "the merge would not change any row; call at least one of the methods when_matched_update_all, "
+                "when_matched_delete, when_matched_fail, when_not_matched_insert_all, and "
+                "when_not_matched_by_source_delete"
+            )
+
+    def check_source(self, table: Schema, source: pa.Schema) -> None:
+        """Check the columns of the source.
+
+        Raises:
+            SchemaMismatchError: the source lacks a key column, or rows are inserted without the value of a column that
+                is not nullable.
+            NotSupportedError: the merge would change some members of a struct, or rewrite columns in place.
+        """
+        if self.write_mode is WriteMode.COLUMNS:
+            raise NotSupportedError("write_mode 'rewrite_columns' is not supported yet; use 'rewrite_rows'")
+        if self.updates:
+            _check_members(table.fields, schema_from_arrow(source).fields)
+        missing = [name for name in self.keys if name not in source.names]
+        if missing:
+            raise SchemaMismatchError(f"the source has no key column {missing[0]!r}", column=missing[0])
+        required = [top.name for top in table.fields if not top.nullable and top.name not in source.names]
+        if self.inserts and required:
+            raise SchemaMismatchError(
+                f"rows cannot be inserted without values of columns that are not nullable: {', '.join(required)}",
+                column=required[0],
+            )
+
+
+def key_names(schema: Schema, on: object) -> tuple[str, ...]:
+    """Return the key columns that the argument ``on`` denotes: a name, names, or None for the primary key.
+
+    Names are compared exactly, or else without regard to case.
+
+    Raises:
+        InvalidTypeError: ``on`` is neither a name nor an iterable of names.
+        InvalidInputError: the table has no such column, or no primary key.
+        InvalidMergeError: a name denotes a field inside a column.
+    """
+    if on is None:
+        names = [top.name for top in primary_key(schema)]
+    elif isinstance(on, str):
+        names = [on]
+    else:
+        try:
+            names = list(on)  # type: ignore[call-overload]  # refused below if it is not an iterable of names
+        except TypeError as error:
+            raise InvalidTypeError(f"on must be a str or an iterable of str, found {on!r:.80}") from error
+    if not names:
+        raise InvalidInputError(
+            "a merge needs key columns: name them in the argument `on`, or declare a primary key in the schema"
+        )
+    return tuple(dict.fromkeys(_column(schema, name) for name in names))
+
+
+def plan_condition(table: Schema, source: pa.Schema, text: str) -> Predicate:
+    """Bind the condition of an update; columns have the prefix ``source.`` or ``target.``.
+
+    Returns:
+        A predicate on two structs, ``source`` and ``target``.
+
+    Raises:
+        InvalidMergeError: the condition is invalid.
+    """
+    members = [(SOURCE, schema_from_arrow(source).fields), (TARGET, table.fields)]
+    sides = [Field(name=name, logical_type="struct", children=tuple(fields)) for name, fields in members]
+    both = Schema(fields=(sides[0].with_ids(0), sides[1].with_ids(1 + len(list(sides[0].walk())))), metadata={})
+    try:
+        return Predicate.plan(both, text)
+    except InvalidInputError as error:
+        raise InvalidMergeError(f"when_matched_update_all: {error}") from error
+
+
+def primary_key(schema: Schema) -> Sequence[Field]:
+    """Return the fields of the declared primary key, in the order of the key."""
+    return sorted((field for field in schema.walk() if field.unenforced_primary_key), key=_position)
+
+
+def _check_members(table: Sequence[Field], source: Sequence[Field], path: tuple[str, ...] = ()) -> None:
+    """Check that structs of the source have all members, whose values would be lost otherwise."""
+    known = {field.name: field for field in source}
+    for field in table:
+        here = (*path, field.name)
+        if path and field.name not in known:
+            raise NotSupportedError(
+                f"rows cannot be updated from a source that lacks the member {'.'.join(here)!r}", column=".".join(here)
+            )
+        if field.name in known:
+            _check_members(field.children, known[field.name].children, here)
+
+
+def _position(field: Field) -> tuple[bool, int]:
+    """Sort fields with a position first; others follow in the order of their ids."""
+    position = field.unenforced_primary_key_position
+    return (not position, position or field.id)
+
+
+def _column(schema: Schema, name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the names of key columns must be str, found {name!r:.80}")
+    same = [top for top in schema.names if top == name] or [top for top in schema.names if top.lower() == name.lower()]
+    if not same and schema.find(name) is not None:
+        raise InvalidMergeError(
+            f"key column {name!r} is inside another column; a key must be a whole column", column=name
+        )
+    if len(same) != 1:
+        problem = f"several columns have the name {name!r} in another case" if same else f"unknown key column {name!r}"
+        raise InvalidInputError(f"{problem}; the table has: {', '.join(schema.names)}", column=name)
+    return same[0]
