@@ -8,25 +8,37 @@ Source: ``normalize_transform`` of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from lance_core.columns.batch_udf import BatchUDF, BatchUDFCheckpoint
 from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError
+from lance_core.file.read_config import ReadConfig
 from lance_core.public.arguments import whole_number
-from lance_core.scan.row_columns import ROW_ADDRESS_NAME
+from lance_core.scan.fragment_group import joined_readers
+from lance_core.scan.projection import Projection
+from lance_core.scan.row_columns import ROW_ADDRESS_NAME, with_row_columns
+from lance_core.scan.scan_source import ScanSource
 from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.shown_columns import BlobHandling, ShownColumns
 from lance_core.write.data_input import to_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lance_core.scan.scan_source import ScanSource
     from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
 
 __all__ = ["ColumnValues", "column_values"]
+
+_MAX_RUN_ROWS: Final = 64 * 1024
+"""Maximum number of rows for which an expression is evaluated at a time, if no batch size is requested."""
+
+_FIRST_FRAGMENTS: Final = 8
+"""Number of fragments that are read together first."""
 
 
 class ColumnValues(Protocol):
@@ -87,22 +99,74 @@ class _Expressions:
     def __init__(self, expressions: Mapping[str, str], batch_size: int | None) -> None:
         self._expressions = dict(expressions)
         self._batch_size = batch_size
+        self._plan: tuple[Schema, ShownColumns, Projection] | None = None
+        self._following: _Following | None = None
 
     def schema(self, view: TableView) -> pa.Schema:
-        shown = self._scanner(view.source()).projected_schema.remove_metadata()
-        return pa.schema(list(shown)[:-1])
+        return pa.schema(list(self._planned(view.schema)[1].schema)[:-1])
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        for batch in self._scanner(view.source_of(fragment)).to_batches():
-            yield batch.select(range(batch.num_columns - 1))
+        if self._following is None or not self._following.is_next(view, fragment):
+            self._following = _Following(view, fragment, self._computed)
+        return self._following.next()
 
-    def _scanner(self, source: ScanSource) -> LanceScanner:
-        # A scan reads at least one column, even if all expressions are constants: the addresses, which are not stored.
-        columns = {**self._expressions, ROW_ADDRESS_NAME: ROW_ADDRESS_NAME}
-        return LanceScanner(source, columns=columns, batch_size=self._batch_size)
+    def _computed(self, source: ScanSource) -> Iterator[pa.RecordBatch]:
+        """Compute the values of fragments that are read together."""
+        columns, projection = self._planned(source.schema)
+        config = ReadConfig() if self._batch_size is None else ReadConfig(batch_rows=self._batch_size)
+        # Rows that were decoded together are evaluated together, because an evaluation has a fixed cost.
+        max_rows = config.batch_rows if self._batch_size is not None else _MAX_RUN_ROWS
+        readers = map(source.reader, source.fragments)
+        for reader in joined_readers(readers, columns.stored.fields, num_first=_FIRST_FRAGMENTS):
+            for run in reader.runs(columns.stored, 0, reader.num_live_rows, config, max_rows):
+                batch = projection.apply(columns.apply(run, reader))
+                yield batch.select(range(batch.num_columns - 1))
+
+    def _planned(self, schema: Schema) -> tuple[ShownColumns, Projection]:
+        """Return the columns to read, and the expressions; they are planned once for all fragments."""
+        if self._plan is None or self._plan[0] != schema:
+            table = ShownColumns.plan(with_row_columns(schema), BlobHandling.BLOBS_DESCRIPTIONS)
+            # At least one column is read, even if all expressions are constants: the addresses, which are not stored.
+            projection = Projection.plan(table.shown, {**self._expressions, ROW_ADDRESS_NAME: ROW_ADDRESS_NAME})
+            self._plan = schema, table.of(projection.wanted), projection
+        return self._plan[1:]
 
     def finish(self) -> None:
-        pass
+        self._following = None
+
+
+class _Following:
+    """Divides the values of a fragment, and of those that follow it in the version, among the fragments.
+
+    Args:
+        view: the version.
+        first: the fragment to begin with.
+        values: returns the values of some fragments, as one stream.
+    """
+
+    def __init__(
+        self, view: TableView, first: Fragment, values: Callable[[ScanSource], Iterator[pa.RecordBatch]]
+    ) -> None:
+        fragments = list(view.fragments)
+        start = next(index for index, fragment in enumerate(fragments) if fragment.id == first.id)
+        self._view = view
+        self._source = ScanSource(view.schema, fragments[start:], view.locator, session=view.session)
+        self._fragments = deque(self._source.fragments)
+        self._batches = values(self._source)
+        self._rest: pa.RecordBatch | None = None
+
+    def is_next(self, view: TableView, fragment: Fragment) -> bool:
+        """Return whether the values of this fragment come next."""
+        return view is self._view and bool(self._fragments) and self._fragments[0].id == fragment.id
+
+    def next(self) -> Iterator[pa.RecordBatch]:
+        """Yield the values of the next fragment."""
+        num_left = self._source.reader(self._fragments.popleft()).num_live_rows
+        while num_left:
+            batch = next(self._batches) if self._rest is None else self._rest
+            yield batch.slice(0, num_left)
+            self._rest = batch.slice(num_left) if batch.num_rows > num_left else None
+            num_left -= min(num_left, batch.num_rows)
 
 
 class _Function:

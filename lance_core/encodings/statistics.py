@@ -58,7 +58,11 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
     validity = validity_of(array)
     if validity is not None:
         positions = np.flatnonzero(validity)[positions]
-    counts: NDArray[np.int64] = pc.value_counts(array.take(pa.array(positions))).field("counts").to_numpy()
+    sample = array.take(pa.array(positions))
+    if pa.types.is_integer(array.type):
+        # For so few integers, sorting is faster than hashing.
+        return np.unique(np.asarray(sample), return_counts=True)[1]
+    counts: NDArray[np.int64] = pc.value_counts(sample).field("counts").to_numpy()
     return counts
 
 
@@ -88,13 +92,12 @@ def runs_per_value(words: NDArray[Any], limit: float) -> float:
     if len(words) < 2:
         return 1.0
     if len(words) > _MANY_VALUES:
-        num_changes = num_seen = 0
-        for start in spread(len(words) - _RUN_SAMPLE_VALUES, _RUN_SAMPLES).tolist():
-            piece = words[start : start + _RUN_SAMPLE_VALUES]
-            num_changes += int(np.count_nonzero(piece[1:] != piece[:-1]))
-            num_seen += len(piece) - 1
+        starts = spread(len(words) - _RUN_SAMPLE_VALUES, _RUN_SAMPLES)
+        pieces = words[starts[:, np.newaxis] + np.arange(_RUN_SAMPLE_VALUES)]
+        num_changes = int(np.count_nonzero(pieces[:, 1:] != pieces[:, :-1]))
+        num_seen = pieces.size - len(pieces)
         if num_changes >= min(limit * _RUN_MARGIN, (1 + limit) / 2) * num_seen:
-            return num_changes / num_seen
+            return num_changes / int(num_seen)
     changes = np.flatnonzero(words[1:] != words[:-1])
     lengths = np.diff(changes, prepend=-1, append=len(words) - 1)
     num_runs = int((-(-lengths // _MAX_RUN)).sum())

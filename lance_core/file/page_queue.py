@@ -4,7 +4,8 @@ The content of a file must not depend on which thread is faster. The caller's th
 order in which they were submitted, even if they are encoded in a different order. Only a few pages are pending at a
 time: when too many are pending, submitting a page blocks until the oldest one is written.
 
-Small pages are encoded immediately, because handing them to another thread costs more than encoding them.
+Small pages are encoded immediately, because handing them to another thread costs more than encoding them. For the same
+reason, the first page of a file is handed over only when there is a second one.
 
 Source: own design.
 """
@@ -61,10 +62,14 @@ class PageQueue:
             self.drain()
             place(encode())
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._num_threads, thread_name_prefix="lance-encode")
+        job = _Job(encode, place, num_bytes)
+        if self._under_way or self._pool is not None:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._num_threads, thread_name_prefix="lance-encode")
+                self._under_way[0].start(self._pool)
+            job.start(self._pool)
         self._num_bytes += num_bytes
-        self._under_way.append(_Job(self._pool.submit(encode), place, num_bytes))
+        self._under_way.append(job)
         while len(self._under_way) > self._num_threads * _PAGES_PER_THREAD or (
             self._num_bytes > _MAX_BYTES_UNDER_WAY and len(self._under_way) > 1
         ):
@@ -81,7 +86,7 @@ class PageQueue:
             self._pool = None
             self._under_way.clear()
         for job in self._under_way:
-            job.pages.cancel()
+            job.cancel()
         self._under_way.clear()
         self._num_bytes = 0
         if self._pool is not None:
@@ -91,7 +96,7 @@ class PageQueue:
     def _place_oldest(self) -> None:
         job = self._under_way.popleft()
         self._num_bytes -= job.num_bytes
-        job.place(job.pages.result())
+        job.place(job.result())
 
 
 @cache
@@ -101,13 +106,24 @@ def _num_cores() -> int:
 
 
 class _Job:
-    """One submitted job."""
+    """One submitted job, which runs on a thread once it is started, and otherwise when its result is requested."""
 
-    __slots__ = ("num_bytes", "pages", "place")
+    __slots__ = ("_encode", "_pages", "num_bytes", "place")
 
     def __init__(
-        self, pages: Future[list[EncodedPage]], place: Callable[[list[EncodedPage]], None], num_bytes: int
+        self, encode: Callable[[], list[EncodedPage]], place: Callable[[list[EncodedPage]], None], num_bytes: int
     ) -> None:
-        self.pages = pages
+        self._encode = encode
+        self._pages: Future[list[EncodedPage]] | None = None
         self.place = place
         self.num_bytes = num_bytes
+
+    def start(self, pool: ThreadPoolExecutor) -> None:
+        self._pages = pool.submit(self._encode)
+
+    def result(self) -> list[EncodedPage]:
+        return self._encode() if self._pages is None else self._pages.result()
+
+    def cancel(self) -> None:
+        if self._pages is not None:
+            self._pages.cancel()

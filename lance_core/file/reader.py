@@ -217,7 +217,7 @@ class FileReader:
                 file's own schema is used.
             row_range: the rows ``[start, stop)`` to read; by default, all rows.
             in_runs: whether to join batches from the same pages into larger batches, whose sizes are multiples of the
-                batch size; for callers that do not need batches of a fixed size.
+                batch size, except for that of the last; for callers that do not need batches of a fixed size.
 
         Yields:
             Batches in row order. They are slices of decoded pages, without a copy where possible.

@@ -136,7 +136,7 @@ def scan_batches(
         read: reads ranges of the file; called from several threads.
         finish: a row-wise function that is applied to the decoded rows; several batches may be slices of one result.
         in_runs: whether batches that are slices of the same arrays are joined into one batch, whose size is a
-            multiple of the batch size.
+            multiple of the batch size, unless it contains the last rows.
         in_memory: whether the file is in memory, so that ``read`` makes no requests.
         in_many_files: whether every call of ``read`` opens several files, so that as few calls as possible are made.
         remote: what ``read`` reads, if it is in an object store: many requests for it should be in flight together.
@@ -154,7 +154,9 @@ def scan_batches(
             wanted = min(batch_rows, num_rows - start)
             # If every column has several batches in one array, they are created together.
             at_hand = min(cursor.num_at_hand() for cursor in cursors)
-            run_rows = max(wanted, at_hand - at_hand % batch_rows)
+            run_rows = num_rows - start
+            if at_hand < run_rows:
+                run_rows = max(wanted, at_hand - at_hand % batch_rows)
             run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
             start += run_rows
             if in_runs or run_rows == wanted:

@@ -203,8 +203,8 @@ class FragmentGroup(RowReader):
 
     def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of a system column that is not stored in a data file, for some physical positions."""
-        order = np.argsort(positions, kind="stable")
-        ascending = positions[order]
+        order = None if bool((positions[1:] >= positions[:-1]).all()) else np.argsort(positions, kind="stable")
+        ascending = positions if order is None else positions[order]
         edges = np.searchsorted(ascending, self._starts)
         parts = [
             reader.row_column(field, ascending[low:high] - start)
@@ -212,7 +212,7 @@ class FragmentGroup(RowReader):
             if low < high
         ]
         values = pa.concat_arrays(parts) if parts else pa.array([], pa.uint64())
-        return values.take(pa.array(np.argsort(order)))
+        return values if order is None else values.take(pa.array(np.argsort(order)))
 
     def _take_one_by_one(
         self, wanted: Schema, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64], table: Schema

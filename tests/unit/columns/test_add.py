@@ -21,6 +21,7 @@ from lance_core.errors import (
     StorageError,
     TooMuchWriteContentionError,
 )
+from lance_core.predicate.engine import SqlExpressions
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": [1, 2, 3, 4], "s": [{"x": 1}] * 4})
@@ -128,6 +129,45 @@ def test_a_refused_addition_of_values_leaves_no_data_file(
     with pytest.raises(InvalidInputError, match="fragment 1 has 2 rows"):
         dataset.add_columns(pa.table({"b": [1, 2, 3]}))
     assert {info.path for info in store.inner.list("table/data")} == files
+
+
+def test_expressions_are_planned_once_and_evaluated_for_several_small_fragments_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"a": range(100)})
+    dataset = lance_core.write_dataset(rows, tmp_path / "t", max_rows_per_file=5)
+    dataset.delete("a in (0, 4, 21, 22, 23) or (a >= 40 and a < 60)")
+    planned, evaluated = [], []
+    init, evaluate = SqlExpressions.__init__, SqlExpressions.evaluate
+    monkeypatch.setattr(SqlExpressions, "__init__", lambda *given: planned.append(1) or init(*given))
+    monkeypatch.setattr(
+        SqlExpressions, "evaluate", lambda self, *given: evaluated.append(given[1]) or evaluate(self, *given)
+    )
+    dataset.add_columns({"b": "a * 2", "c": "1"})
+    assert (len(planned), evaluated) == (1, [35, 40])
+    table = dataset.to_table()
+    assert len(table) == 75
+    assert table["b"].to_pylist() == [2 * a for a in table["a"].to_pylist()]
+    dataset.validate()
+
+
+def test_an_expression_is_evaluated_for_the_fragments_that_another_writer_appended(
+    dataset: lance_core.LanceDataset, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = []
+    evaluate = SqlExpressions.evaluate
+
+    def overtaken(expressions: SqlExpressions, columns: Any, num_rows: int) -> pa.RecordBatch:
+        if not evaluated:
+            lance_core.write_dataset(ROWS.slice(0, 3), uri, mode="append", max_rows_per_file=2)
+        evaluated.append(num_rows)
+        return evaluate(expressions, columns, num_rows)
+
+    monkeypatch.setattr(SqlExpressions, "evaluate", overtaken)
+    dataset.add_columns({"b": "a * 2"})
+    assert dataset.to_table()["b"].to_pylist() == [2, 4, 6, 8, 2, 4, 6]
+    # The values of the first two fragments are not computed again.
+    assert evaluated == [2, 2, 2, 1]
 
 
 def test_values_are_computed_for_rows_that_another_writer_appended(dataset: lance_core.LanceDataset, uri: str) -> None:

@@ -63,6 +63,16 @@ def test_small_pages_are_encoded_without_a_thread(queue):
     assert queue._pool is None
 
 
+def test_the_only_page_of_a_file_is_encoded_without_a_thread(queue):
+    threads = []
+    queue.submit(LARGE, lambda: threads.append(threading.current_thread()) or ["first"], threads.extend)
+    assert queue.num_bytes == LARGE
+    queue.drain()
+    assert threads == [threading.current_thread(), "first"]
+    assert queue._pool is None
+    assert queue.num_bytes == 0
+
+
 def test_page_queue_failure_reaches_the_caller(queue):
     def fail():
         raise ValueError("no page")
