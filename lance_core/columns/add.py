@@ -8,7 +8,8 @@
     operation    Merge, which lists all fragments
 
 If rows or columns are added concurrently, the columns are planned again on the latest version: the list of fragments
-must be complete. A column with the name of a struct of the table adds members to that struct.
+must be complete. A column with the name of a struct of the table adds members to that struct. Members without values
+can also be added to structs within lists.
 
 Source: ``add_columns`` of pylance 14.0.2, which reports the conflict instead of planning again.
 """
@@ -164,7 +165,14 @@ class _AddedColumns:
         prepared = PreparedInput(values.schema(view), upgrades_blobs=manifest.file_version >= LanceFileVersion.V2_2)
         schema = _extended(manifest, declared_schema(schema_from_arrow(prepared.schema)))
         new_ids = set(schema.field_ids()) - set(manifest.schema.field_ids())
-        return cls(schema, project_by_ids(schema, new_ids), values, prepared)
+        columns = project_by_ids(schema, new_ids)
+        known = {field.id for field in manifest.schema.walk() if field.is_list}
+        extended = next((field for field in columns.walk() if field.id in known), None)
+        if extended is not None:
+            raise NotSupportedError(
+                f"values cannot be added to the items of list {extended.name!r}, only members without values"
+            )
+        return cls(schema, columns, values, prepared)
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
         """Return the values for all rows of a fragment."""
@@ -194,13 +202,15 @@ def _extended(manifest: Manifest, added: Schema) -> Schema:
     require_writable(manifest.message)
     check_storable(added, manifest.file_version)
     before = manifest.schema
-    if manifest.file_version < LanceFileVersion.V2_2 and not set(added.names).isdisjoint(
-        top.name for top in before.fields if top.is_struct
-    ):
-        raise NotSupportedError(
-            f"members cannot be added to structs of a table in format {manifest.file_version.value}; format 2.2 or "
-            "later is required"
-        )
+    if manifest.file_version < LanceFileVersion.V2_2:
+        given = {top.name: top for top in added.fields}
+        extended = next((top.name for top in before.fields if _can_extend(top, given.get(top.name))), None)
+        if extended is not None:
+            raise NotSupportedError(
+                f"members cannot be added to column {extended!r} of a table in format {manifest.file_version.value}; "
+                "format 2.2 or later is required",
+                column=extended,
+            )
     fields = _with_added(before.fields, added.fields, count(next_field_id(manifest.message)))
     return Schema(fields=fields, metadata={**before.metadata, **added.metadata})
 
@@ -217,9 +227,19 @@ def _with_added(
 def _with_members(field: Field, added: Field | None, new_ids: Iterator[int], path: tuple[str, ...]) -> Field:
     if added is None:
         return field
-    if not (field.is_struct and added.is_struct) or field.is_leaf:
+    if not _can_extend(field, added):
         raise SchemaMismatchError(f"column {'.'.join(path)!r} already exists", column=".".join(path))
-    return field.with_children(_with_added(field.children, added.children, new_ids, path))
+    if field.is_struct:
+        return field.with_children(_with_added(field.children, added.children, new_ids, path))
+    (item,), (added_item,) = field.children, added.children
+    return field.with_children([_with_members(item, added_item, new_ids, (*path, item.name))])
+
+
+def _can_extend(field: Field, added: Field | None) -> bool:
+    """Return whether a column with the name of another adds members to its struct, or to the items of its list."""
+    if added is None or field.is_leaf or added.is_leaf or field.logical_type != added.logical_type:
+        return False
+    return field.is_struct or (field.is_list and _can_extend(field.children[0], added.children[0]))
 
 
 def _check_nullable(fields: Sequence[Field], known: Collection[int], path: tuple[str, ...] = ()) -> None:

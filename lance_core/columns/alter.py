@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +74,8 @@ class AlterColumn(TypedDict, total=False):
     data_type: pa.DataType | None
 
 
+_TENSOR: Final = "arrow.fixed_shape_tensor"
+"""The extension type whose values can be cast: they are vectors."""
 _TYPES = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 
@@ -219,7 +221,8 @@ def _check_cast(path: str, above: Sequence[Field], field: Field, data_type: pa.D
             f"{path!r} cannot be cast, because it is stored as a part of {undivided.name!r}", column=path
         )
     before = arrow_type(field)
-    if field.is_blob or has_extension(field) or not can_cast(before, data_type):
+    has_other_values = has_extension(field) and field.extension_name != _TENSOR
+    if field.is_blob or has_other_values or not can_cast(before, data_type):
         raise SchemaMismatchError(
             f"column {path!r} cannot be cast from {before} to {data_type}",
             column=path,
@@ -229,7 +232,8 @@ def _check_cast(path: str, above: Sequence[Field], field: Field, data_type: pa.D
 
 
 def _new_field(field: Field, data_type: pa.DataType | None) -> Field:
-    arrow = pa.field("column", data_type, field.nullable, metadata=dict(field.metadata))
+    metadata = {key: value for key, value in field.metadata.items() if not key.startswith("ARROW:extension:")}
+    arrow = pa.field("column", data_type, field.nullable, metadata=metadata)
     return replace(schema_from_arrow(pa.schema([arrow])).fields[0], name=field.name)
 
 
