@@ -26,6 +26,7 @@ _MOST_PAIRS: Final = 1 << 22
 """Maximum number of pairs of rows to compare at a time, if several rows of the source have the same key."""
 
 _HASH_BITS: Final = 64
+_MAX_INT32: Final = (1 << 31) - 1
 
 
 class KeyIndex:
@@ -45,10 +46,12 @@ class KeyIndex:
         order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[order]
         self._rows = rows[order]
-        num_bits = max(1, len(rows).bit_length())
+        # Twice as many ranges as rows, so that most keys of the table that are not in the source have an empty range.
+        num_bits = len(rows).bit_length() + 1
         self._shift = np.uint64(_HASH_BITS - num_bits)
         buckets = self._hashes >> self._shift
-        self._starts = np.searchsorted(buckets, np.arange((1 << num_bits) + 1, dtype=np.uint64))
+        starts = np.searchsorted(buckets, np.arange((1 << num_bits) + 1, dtype=np.uint64))
+        self._starts = starts.astype(np.int32) if len(rows) <= _MAX_INT32 else starts
 
     def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Yield pairs of equal keys, as numbers of source rows, and indices of the given rows.
@@ -76,7 +79,7 @@ class KeyIndex:
         columns: Sequence[pa.Array],
         hashes: npt.NDArray[np.uint64],
         probes: npt.NDArray[np.int64],
-        starts: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.signedinteger],
         counts: npt.NDArray[np.int64],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the pairs of equal keys among the candidates: for each probe, a range of sorted hashes."""

@@ -21,20 +21,22 @@ from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig
 from lance_core.merge_insert.join import KeyIndex
 from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, plan_condition
-from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.row_reader import one_array
 from lance_core.scan.scan_plan import live_to_physical
+from lance_core.scan.scan_source import ScanSource
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from lance_core.merge_insert.rules import MergeRules
     from lance_core.merge_insert.source import SourceRows
     from lance_core.predicate.predicate import Predicate
+    from lance_core.scan.row_reader import RowReader
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -54,13 +56,22 @@ class FragmentMatches:
 
     Attributes:
         source_rows: the numbers of the source rows.
-        positions: the physical positions of the table rows.
+        positions: the physical positions of the table rows, ascending.
         met: whether the condition is true for the pair; all true if there is no condition.
     """
 
     source_rows: npt.NDArray[np.int64]
     positions: npt.NDArray[np.int64]
     met: npt.NDArray[np.bool_] = field(repr=False)
+
+    def by_fragment(self, reader: RowReader) -> Iterator[tuple[Fragment, FragmentMatches]]:
+        """Yield the matches of each fragment; those of this object are in several, which a reader reads together."""
+        start = 0
+        for fragment, positions in reader.by_fragment(self.positions):
+            stop = start + len(positions)
+            if start < stop:
+                yield fragment, FragmentMatches(self.source_rows[start:stop], positions, self.met[start:stop])
+            start = stop
 
 
 class MatchFinder:
@@ -98,9 +109,16 @@ class MatchFinder:
         if self._rules.condition is not None:
             condition = plan_condition(stored_schema(view.schema), self._source.schema, self._rules.condition)
         pairs: dict[str, list[FragmentMatches]] = {fragment.content_key: [] for fragment in fragments}
+        sides = {} if condition is None else _sides(condition)
+        names = {*self._rules.keys, *sides.get(TARGET, ())}
+        stored = stored_schema(view.schema)
+        wanted = stored.project([name for name in stored.names if name in names])
+        table = ScanSource(view.schema, fragments, view.locator, session=view.session)
         for index in self._blocks(view.schema):
-            for fragment in fragments:
-                pairs[fragment.content_key].extend(self._matches(view, fragment, index, condition))
+            for reader in joined_readers(map(table.reader, fragments), wanted.fields, num_first=len(fragments)):
+                for found in self._matches(reader, wanted, index, condition, sides):
+                    for fragment, part in found.by_fragment(reader):
+                        pairs[fragment.content_key].append(part)
         self._found.update({key: _joined(parts) for key, parts in pairs.items()})
 
     def _blocks(self, table: Schema) -> Iterator[KeyIndex]:
@@ -121,18 +139,14 @@ class MatchFinder:
             yield _key_index(held, first_row)
 
     def _matches(
-        self, view: TableView, fragment: Fragment, index: KeyIndex, condition: Predicate | None
+        self,
+        reader: RowReader,
+        wanted: Schema,
+        index: KeyIndex,
+        condition: Predicate | None,
+        sides: Mapping[str, list[str]],
     ) -> Iterator[FragmentMatches]:
-        reader = FragmentReader(fragment, view.locator, session=view.session)
         deleted = reader.deleted_rows()
-        stored = stored_schema(view.schema)
-        sides = (
-            {}
-            if condition is None
-            else {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
-        )
-        names = dict.fromkeys([*self._rules.keys, *sides.get(TARGET, ())])
-        wanted = stored.project([name for name in stored.names if name in names])
         row = 0
         for batch in reader.runs(wanted, 0, reader.num_live_rows, ReadConfig(), _RUN_ROWS):
             for source_rows, found in index.find([batch.column(name) for name in self._rules.keys]):
@@ -151,7 +165,7 @@ class MatchFinder:
             row += batch.num_rows
 
     def _both(
-        self, sides: dict[str, list[str]], source_rows: npt.NDArray[np.int64], target: pa.RecordBatch
+        self, sides: Mapping[str, list[str]], source_rows: npt.NDArray[np.int64], target: pa.RecordBatch
     ) -> pa.RecordBatch:
         """Return the columns that the condition needs, as two structs."""
         columns = {}
@@ -162,6 +176,11 @@ class MatchFinder:
         if not columns:
             return batch_without_columns(len(source_rows))
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _sides(condition: Predicate) -> dict[str, list[str]]:
+    """Return the names of the columns of each side that a condition needs."""
+    return {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
 
 
 def shown_keys(source: SourceRows, rules: MergeRules, row: int) -> str:
