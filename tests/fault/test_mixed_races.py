@@ -1,7 +1,8 @@
 """Four processes change one table of local disk at once, two of them with the reference: all is there, and once.
 
-They append, and delete, update and compact rows among which are those of others. Then no row is lost and none doubled,
-versions are contiguous, every manifest has the number of its name, and every version was made by one transaction.
+They append, delete, update, upsert and compact rows among which are those of others, and each adds and drops a column.
+Then no row is lost and none doubled, versions are contiguous, every manifest has the number of its name, and every
+version was made by one transaction.
 """
 
 import json
@@ -28,26 +29,32 @@ TABLES = {
 }
 
 
-def _work_together(uri: str, num_commits: int) -> dict[tuple[int, int], int]:
-    """Let all processes go at once; the value of each row by its writer and number."""
+def _work_together(uri: str, num_commits: int) -> tuple[dict[tuple[int, int], int], set[str]]:
+    """Let all processes go at once; the value of each row by its writer and number, and the columns that are left."""
     processes = [
         start_python("-m", "tests.support.mixed_writer", library, uri, str(writer), str(num_commits), "7")
         for writer, library in enumerate(LIBRARIES)
     ]
-    answers = run_together(processes, timeout=550)
-    return {
+    answers = [json.loads(output) for output in run_together(processes, timeout=550)]
+    rows = {
         (writer, int(number)): value
-        for writer, output in enumerate(answers)
-        for number, value in json.loads(output).items()
+        for writer, answer in enumerate(answers)
+        for number, value in answer["rows"].items()
     }
+    return rows, {f"column_{writer}" for writer, answer in enumerate(answers) if answer["has_column"]}
 
 
-def _check_rows_and_versions(uri: str, expected: dict[tuple[int, int], int], num_commits: int) -> None:
+def _check_rows_and_versions(
+    uri: str, expected: dict[tuple[int, int], int], columns: set[str], num_commits: int
+) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     ours.validate()
     theirs.validate()
     for table in (ours.to_table(), theirs.to_table()):
-        found = sorted(tuple(row.values()) for row in table.to_pylist())
+        assert set(table.column_names) == {*EMPTY.column_names, *columns}
+        found = sorted((row["writer"], row["number"], row["value"]) for row in table.to_pylist())
+        for name in columns:
+            assert all(row[name] in {None, row["number"]} for row in table.to_pylist())
         assert found == sorted((writer, number, value) for (writer, number), value in expected.items())
     if ours.has_stable_row_ids:
         row_ids = theirs.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
@@ -67,7 +74,7 @@ def _check_rows_and_versions(uri: str, expected: dict[tuple[int, int], int], num
 
 def _race(uri: str, kind: str, num_commits: int) -> None:
     lance_core.write_dataset(EMPTY, uri, **TABLES[kind])
-    _check_rows_and_versions(uri, _work_together(uri, num_commits), num_commits)
+    _check_rows_and_versions(uri, *_work_together(uri, num_commits), num_commits)
 
 
 @pytest.mark.slow

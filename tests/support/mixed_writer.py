@@ -1,8 +1,9 @@
-"""A process that appends, updates, deletes and compacts at once with others, with either implementation.
+"""A process that changes rows and columns at once with others, and compacts, with either implementation.
 
 Run as ``python -m tests.support.mixed_writer library uri writer num_commits seed``. It says "ready", waits for a line,
-and in the end prints which rows of its own must be there: the value by the number. It changes only rows of its own, so
-that this is known whatever the others do; but they lie in one fragment with rows of others as soon as someone compacts.
+and in the end prints which rows of its own must be there, the value by the number, and whether its column must be. It
+changes only rows of its own, so that this is known whatever the others do; but they lie in one fragment with rows of
+others as soon as someone compacts. Its column contains the number of a row, or null.
 
 What fails with a conflict is done again from the latest version; it must have changed nothing.
 """
@@ -32,20 +33,48 @@ class MixedWriter:
         self.rng = random.Random(seed)
         self.rows: dict[int, int] = {}
         self.next_number = 0
+        self.has_column = False
 
     def work(self, num_commits: int) -> None:
         """Start with an append, so that there is something to change."""
         self.append()
+        actions = [self.append, self.insert, self.delete, self.update, self.upsert, self.change_columns, self.compact]
         for _ in range(num_commits - 1):
-            actions = [self.append, self.append, self.delete, self.update, self.update, self.compact]
             self.rng.choice(actions if self.rows else [self.append])()
 
     def append(self) -> None:
-        numbers = list(range(self.next_number, self.next_number + self.rng.randrange(1, 4)))
-        self.next_number = numbers[-1] + 1
+        numbers = self._new_numbers()
         rows = self._table(dict.fromkeys(numbers, 0))
         self._until_done(lambda _: self.library.write_dataset(rows, self.uri, mode="append"))
         self.rows.update(dict.fromkeys(numbers, 0))
+
+    def insert(self) -> None:
+        numbers = self._new_numbers()
+        rows = self._table(dict.fromkeys(numbers, 0))
+        self._until_done(lambda dataset: dataset.insert(rows))
+        self.rows.update(dict.fromkeys(numbers, 0))
+
+    def upsert(self) -> None:
+        """Change some rows and add some; the columns of all writers keep their values."""
+        known = self.rng.sample(sorted(self.rows), min(len(self.rows), 3))
+        rows = dict.fromkeys([*known, *self._new_numbers()], self.rng.randrange(1, 100))
+
+        def merge(dataset: Any) -> None:
+            builder = dataset.merge_insert(["writer", "number"])
+            merged = builder.when_matched_update_all().when_not_matched_insert_all().execute(self._table(rows))
+            assert (merged["num_updated_rows"], merged["num_inserted_rows"]) == (len(known), len(rows) - len(known))
+
+        self._until_done(merge)
+        self.rows.update(rows)
+
+    def change_columns(self) -> None:
+        """Add the column of this writer, or drop it."""
+        name = f"column_{self.writer}"
+        if self.has_column:
+            self._until_done(lambda dataset: dataset.drop_columns([name]))
+        else:
+            self._until_done(lambda dataset: dataset.add_columns({name: "number"}))
+        self.has_column = not self.has_column
 
     def delete(self) -> None:
         number = self.rng.choice(sorted(self.rows))
@@ -54,37 +83,12 @@ class MixedWriter:
 
     def update(self) -> None:
         number, value = self.rng.choice(sorted(self.rows)), self.rng.randrange(1, 100)
-        if self.library.__name__ == "lance":
-            self._until_done(lambda dataset: dataset.update({"value": str(value)}, where=self._where(number)))
-        else:
-            self._until_done(lambda dataset: self._move(dataset, number, value))
+        self._until_done(lambda dataset: dataset.update({"value": str(value)}, where=self._where(number)))
         self.rows[number] = value
 
     def compact(self) -> None:
         options = {"target_rows_per_fragment": self.rng.choice((10, 1000)), "materialize_deletions_threshold": 0.0}
         self._until_done(lambda dataset: dataset.optimize.compact_files(**options))
-
-    def _move(self, dataset: Any, number: int, value: int) -> None:
-        """An update from a fragment and a deletion: what this library's callers do."""
-        import lance
-        from lance.fragment import RowIdSequence
-
-        found = dataset.to_table(filter=self._where(number), with_row_address=True)["_rowaddr"].to_pylist()
-        [address] = found
-        new = self.library.write_fragments(self._table({number: value}), dataset, mode="append")
-        if dataset.has_stable_row_ids:
-            same = lance.dataset(self.uri, version=dataset.version)
-            row_ids = same.to_table(columns=[], filter=self._where(number), with_row_id=True)["_rowid"].to_pylist()
-            new[0].row_id_meta = RowIdSequence(row_ids).to_inline_metadata().asdict()
-        left = dataset.get_fragment(address >> 32).delete(self._where(number))
-        update = self.library.LanceOperation.Update(
-            removed_fragment_ids=[address >> 32] if left is None else [],
-            updated_fragments=[] if left is None else [left],
-            new_fragments=new,
-            fields_for_preserving_frag_bitmap=[2],
-            update_mode="rewrite_rows",
-        )
-        self.library.LanceDataset.commit(dataset, update, read_version=dataset.version)
 
     def _until_done(self, action: Callable[[Any], object]) -> None:
         for _ in range(_ATTEMPTS):
@@ -98,6 +102,11 @@ class MixedWriter:
                 continue
             return
         raise AssertionError(f"{_ATTEMPTS} attempts met conflicts")
+
+    def _new_numbers(self) -> list[int]:
+        numbers = list(range(self.next_number, self.next_number + self.rng.randrange(1, 4)))
+        self.next_number = numbers[-1] + 1
+        return numbers
 
     def _where(self, number: int) -> str:
         return f"writer = {self.writer} AND number = {number}"
@@ -121,7 +130,7 @@ def main() -> None:
     sys.stdout.flush()
     sys.stdin.readline()
     mixed.work(int(num_commits))
-    sys.stdout.write(json.dumps(mixed.rows))
+    sys.stdout.write(json.dumps({"rows": mixed.rows, "has_column": mixed.has_column}))
 
 
 if __name__ == "__main__":

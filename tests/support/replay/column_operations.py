@@ -29,16 +29,22 @@ _CASTS = {
 _MOST_COLUMNS = 9
 
 
+def _uses_verb(turn: Turn) -> bool:
+    """Whether a verb makes the change; else we commit an operation that is made by hand."""
+    return not turn.ours or turn.rng.random() < 0.6
+
+
 def _add_computed(turn: Turn) -> pa.Table:
     """A column with a value for every row: two numbers of the key."""
     turn.refresh()
-    if turn.rows.num_columns > _MOST_COLUMNS or (turn.ours and turn.legacy):
+    uses_verb = _uses_verb(turn)
+    if turn.rows.num_columns > _MOST_COLUMNS or (turn.legacy and not uses_verb):
         raise Skipped
     name, factor = turn.table.new_name("a"), turn.rng.randrange(1, 9)
     column = pa.field(name, pa.int64())
     turn.note(f"{name} = k * {factor} + 1")
     after = turn.rows.append_column(column, pa.array(keys_of(turn.rows) * factor + 1, pa.int64()))
-    if not turn.ours:
+    if uses_verb:
         turn.handle.add_columns({name: f"k * {factor} + 1"})
         return after
     values = {key: key * factor + 1 for key in keys_of(turn.seen).tolist()}
@@ -57,7 +63,7 @@ def _add_values(turn: Turn) -> pa.Table:
     turn.note(f"{column.name}: {column.type}")
     values = dict(zip(keys_of(seen).tolist(), drawn.to_pylist(), strict=True))
     after = turn.rows.append_column(column, pa.array([values[key] for key in keys_of(turn.rows).tolist()], column.type))
-    if turn.ours:
+    if not _uses_verb(turn):
         _add(turn, column, values)
     else:
         rows = pa.Table.from_arrays([drawn], schema=pa.schema([column]))
@@ -73,7 +79,7 @@ def _add_nulls(turn: Turn) -> pa.Table:
     column = draw_field(turn.rng, turn.table.new_name("z"), turn.table.kind.data_version)
     turn.note(f"{column.name}: {column.type}")
     after = turn.rows.append_column(column, pa.nulls(len(turn.rows), column.type))
-    if turn.ours:
+    if not _uses_verb(turn):
         dataset = turn.our_handle()
         wide = _wider(dataset, column)
         fragments = [each.metadata for each in dataset.get_fragments()]
@@ -100,6 +106,23 @@ def _new_field(dataset: lance_core.LanceDataset, column: pa.Field) -> Field:
     return schema_from_arrow(pa.schema([column])).with_ids(dataset.max_field_id + 1).fields[0]
 
 
+def _join(turn: Turn) -> pa.Table:
+    """A column of values for some of the keys, and for keys that no row has."""
+    turn.refresh()
+    if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not len(turn.rows):
+        raise Skipped
+    column = pa.field(turn.table.new_name("j"), turn.rng.choice((pa.int64(), pa.float32(), pa.string())))
+    known = keys_of(turn.rows).tolist()
+    keys = [*turn.rng.sample(known, turn.rng.randrange(len(known) + 1)), max(known) + 1]
+    drawn = random_column(turn.rng, column, len(keys), turn.table.kind.data_version)
+    turn.note(f"{column.name}: {column.type} for {keys}")
+    values = dict(zip(keys, drawn.to_pylist(), strict=True))
+    after = turn.rows.append_column(column, pa.array([values.get(key) for key in known], column.type))
+    right = pa.table([pa.array(keys, pa.int64()), drawn], schema=pa.schema([pa.field("right", pa.int64()), column]))
+    turn.handle.merge(right, "k", "right")
+    return after
+
+
 def _drop(turn: Turn) -> pa.Table:
     if turn.stale and not turn.same_columns():
         turn.refresh()
@@ -108,7 +131,7 @@ def _drop(turn: Turn) -> pa.Table:
         raise Skipped
     name = turn.rng.choice(names)
     turn.note(name)
-    if turn.ours:
+    if not _uses_verb(turn):
         schema = turn.our_handle().lance_schema
         _project(turn, [each for each in schema.fields if each.name != name])
     else:
@@ -124,7 +147,7 @@ def _rename(turn: Turn) -> pa.Table:
         raise Skipped
     name, other = turn.rng.choice(names), turn.table.new_name("r")
     turn.note(f"{name} to {other}")
-    if turn.ours:
+    if not _uses_verb(turn):
         schema = turn.our_handle().lance_schema
         _project(turn, [dataclasses.replace(each, name=other) if each.name == name else each for each in schema.fields])
     else:
@@ -147,8 +170,9 @@ def _reorder(turn: Turn) -> pa.Table:
 def _cast(turn: Turn) -> pa.Table:
     turn.refresh()
     columns = [each for each in turn.rows.schema if each.type in _CASTS and each.name != KEY.name]
-    if not turn.ours:
-        # The reference refuses to cast what an index is on.
+    uses_verb = _uses_verb(turn)
+    if uses_verb:
+        # Both refuse to cast what an index is on.
         indexed = {name for index in turn.handle.describe_indices() for name in index.field_names}
         columns = [each for each in columns if each.name not in indexed]
     if not columns or turn.legacy:
@@ -162,7 +186,7 @@ def _cast(turn: Turn) -> pa.Table:
         raise Skipped from None
     turn.note(f"{column.name} to {target.type}")
     after = turn.rows.set_column(position, target, values)
-    if not turn.ours:
+    if uses_verb:
         turn.handle.alter_columns({"path": column.name, "data_type": target.type})
         return after
     dataset = turn.our_handle()
@@ -229,6 +253,7 @@ COLUMN_OPERATIONS = {
     "add computed column": (_add_computed, 2),
     "add column of values": (_add_values, 3),
     "add column of nulls": (_add_nulls, 2),
+    "join": (_join, 2),
     "drop column": (_drop, 3),
     "rename column": (_rename, 2),
     "reorder columns": (_reorder, 1),

@@ -36,6 +36,7 @@ _CHANGE_ROWS: Final = (
     # A new file of a fragment changes all of its rows.
     "add computed column",
     "add column of values",
+    "join",
     "cast column",
 )
 _STALE: Final = 0.25

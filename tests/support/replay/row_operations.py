@@ -39,7 +39,11 @@ def _append(turn: Turn) -> pa.Table:
     if turn.table.kind.bases and rng.random() < 0.6:
         options["target_bases"] = [rng.choice(("hot", "cold"))]
     turn.note(f"{count} rows of {[each.name for each in fields]}, {options}")
-    turn.module.write_dataset(rows, turn.handle, mode="append", **options)
+    if rng.random() < 0.4:
+        turn.note("insert")
+        turn.handle.insert(rows, **options)
+    else:
+        turn.module.write_dataset(rows, turn.handle, mode="append", **options)
     return pa.concat_tables([turn.rows, turn.carried(rows)])
 
 
@@ -101,8 +105,7 @@ def _update(turn: Turn) -> pa.Table:
 
 
 def _merge_insert(turn: Turn) -> pa.Table:
-    """The reference's, in its ways."""
-    if turn.ours or turn.legacy:
+    if turn.legacy:
         raise Skipped
     if turn.stale and not turn.same_columns():
         turn.refresh()
@@ -110,7 +113,7 @@ def _merge_insert(turn: Turn) -> pa.Table:
     picked = sorted(turn.rng.sample(known.tolist(), min(len(known), turn.rng.randrange(1, 8))))
     schema = turn.shown()
     builder = turn.handle.merge_insert("k")
-    way = turn.rng.choice(("upsert", "insert", "delete", "replace", "columns"))
+    way = turn.rng.choice(("upsert", "insert", "delete", "replace", *(() if turn.ours else ("columns",))))
     fresh = turn.table.new_rows(schema, turn.rng.randrange(0 if picked else 1, 6))
     changed = turn.table.new_rows(schema, len(picked))
     changed = changed.set_column(schema.get_field_index("k"), KEY, pa.array(picked, pa.int64()))
