@@ -22,13 +22,15 @@ from lance_core.errors import CorruptDataError
 from lance_core.file.layout import MAGIC, TAIL_BYTES
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.io_counters import counters_of
-from lance_core.io.object_store import MEMORY_COSTS, shown_path
+from lance_core.io.object_store import shown_path
+from lance_core.io.read_costs import MEMORY_COSTS
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from lance_core.io.object_store import ObjectStore, ReadCosts
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.io.read_costs import ReadCosts
 
 __all__ = ["FileBytes", "Part", "Read", "ReadSteps", "ReadableBytes", "run_steps", "together"]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_core.file.field_source import FieldSource
     from lance_core.file.file_bytes import Read
     from lance_core.file.metadata_reader import MetadataReader
-    from lance_core.io.object_store import ReadCosts
+    from lance_core.io.read_costs import ReadCosts
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 

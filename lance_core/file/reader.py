@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from lance_core.file.file_bytes import ReadableBytes
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.page_cache import PageCache
-    from lance_core.io.object_store import ObjectStore, ReadCosts
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.io.read_costs import ReadCosts
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 

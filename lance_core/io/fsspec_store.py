@@ -32,7 +32,8 @@ from lance_core.io.fsspec_errors import EXCLUSIVE_VERB, ObjectExistsError, trans
 from lance_core.io.fsspec_options import BACKENDS
 from lance_core.io.fsspec_stream import FsspecWriteStream
 from lance_core.io.io_counters import IOCounters
-from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.read_costs import REMOTE_COSTS, ReadCosts
 from lance_core.io.s3_errors import redacted
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
         exclusive=backend.exclusive,
         secrets=secrets,
         settings=sha256(repr(sorted(arguments.items())).encode()).hexdigest(),
+        read_costs=ReadCosts.of_object_store(storage_options),
     )
 
 
@@ -98,6 +100,7 @@ class FsspecStore:
         exclusive: Mapping[str, Any],
         secrets: tuple[str, ...] = (),
         settings: str | None = None,
+        read_costs: ReadCosts = REMOTE_COSTS,
     ) -> None:
         """Create the store without connecting."""
         self._connect = connect
@@ -106,6 +109,7 @@ class FsspecStore:
         self._exclusive = exclusive
         self._secrets = secrets
         self._settings = settings
+        self._read_costs = read_costs
         self._connections: dict[int, Any] = {}
         self.counters = IOCounters()
 
@@ -120,7 +124,9 @@ class FsspecStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False)
+        return StoreCapabilities(
+            atomic_create=True, lexical_listing=True, version_hint=False, read_costs=self._read_costs
+        )
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a path, for messages."""
@@ -146,7 +152,7 @@ class FsspecStore:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
         reads = coalesce_ranges(
             [ranges[index] for index in wanted],
-            max_gap_bytes=REMOTE_COSTS.near_bytes,
+            max_gap_bytes=self._read_costs.near_bytes,
             max_extent_bytes=_MAX_EXTENT_BYTES,
         )
         starts, stops = [read.extent.start for read in reads], [read.extent.stop for read in reads]

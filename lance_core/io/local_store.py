@@ -45,7 +45,8 @@ from lance_core.errors import InvalidInputError, LanceError, NotFoundError, Stor
 from lance_core.io.file_ranges import read_file_ranges, read_file_tail, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
 from lance_core.io.io_counters import IOCounters
-from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.read_costs import MEMORY_COSTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence

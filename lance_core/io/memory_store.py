@@ -10,7 +10,8 @@ import pyarrow as pa
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.io_counters import IOCounters
-from lance_core.io.object_store import MEMORY_COSTS, ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.read_costs import MEMORY_COSTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from lance_core.errors import NotFoundError
+from lance_core.io.read_costs import REMOTE_COSTS, ReadCosts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -22,12 +23,9 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
 
 __all__ = [
-    "MEMORY_COSTS",
-    "REMOTE_COSTS",
     "ObjectInfo",
     "ObjectStore",
     "PutOutcome",
-    "ReadCosts",
     "StoreCapabilities",
     "WriteStream",
     "has_object",
@@ -43,42 +41,6 @@ class PutOutcome(Enum):
 
     EXISTS = auto()
     """An object with that name already existed and was not changed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadCosts:
-    """Approximate costs of reading from a store. They decide what is read together, never what is returned.
-
-    Attributes:
-        request_seconds: time until the first byte of a request arrives.
-        bytes_per_second: number of bytes that arrive per second.
-        near_bytes: maximum number of bytes between two ranges that are read with one request.
-        parallel_requests: number of requests that may be in flight at the same time; 1 if nothing is gained by more.
-    """
-
-    request_seconds: float
-    bytes_per_second: float
-    near_bytes: int
-    parallel_requests: int = 1
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether requests spend their time waiting, so that several of them should be in flight together."""
-        return self.parallel_requests > 1
-
-    @property
-    def batch_bytes(self) -> int:
-        """Number of bytes that a scan requests together: they take as long to arrive as the first byte."""
-        return int(self.request_seconds * self.bytes_per_second)
-
-
-MEMORY_COSTS: Final = ReadCosts(request_seconds=0.0, bytes_per_second=10e9, near_bytes=4096)
-"""Costs of memory, and of files in the memory that the operating system uses as a cache."""
-
-REMOTE_COSTS: Final = ReadCosts(
-    request_seconds=0.03, bytes_per_second=100e6, near_bytes=64 * 1024, parallel_requests=64
-)
-"""Costs of an object store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

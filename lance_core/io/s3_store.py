@@ -31,7 +31,8 @@ from lance_core.errors import CorruptDataError, LanceError, NotFoundError, Stora
 from lance_core.io.byte_range import coalesce_ranges
 from lance_core.io.condition_probe import require_condition
 from lance_core.io.io_counters import IOCounters
-from lance_core.io.object_store import REMOTE_COSTS, ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.read_costs import REMOTE_COSTS, ReadCosts
 from lance_core.io.s3_client import DIRECTORY_BUCKET, PARALLEL_REQUESTS, S3Client, client_of
 from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
@@ -57,7 +58,7 @@ def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3S
     if settings.endpoint is not None and settings.virtual_hosted:
         # The reference expects the bucket in such an endpoint; this client adds it.
         settings = replace(settings, endpoint=settings.endpoint.replace(f"://{bucket}.", "://", 1))
-    return S3Store(client_of(settings), bucket)
+    return S3Store(client_of(settings), bucket, ReadCosts.of_object_store(storage_options))
 
 
 class S3Store:
@@ -66,18 +67,21 @@ class S3Store:
     Args:
         client: sends the requests.
         bucket: name of the bucket.
+        read_costs: costs of reading.
 
     Attributes:
         counters: count the requests for the content of objects; a repeated request counts once.
     """
 
-    def __init__(self, client: S3Client, bucket: str) -> None:
+    def __init__(self, client: S3Client, bucket: str, read_costs: ReadCosts = REMOTE_COSTS) -> None:
         """Create the store without sending requests."""
         self._client = client
         self._bucket = bucket
         self.counters = IOCounters()
         express = client.settings.express or bucket.endswith(DIRECTORY_BUCKET)
-        self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
+        self._capabilities = StoreCapabilities(
+            atomic_create=True, lexical_listing=not express, version_hint=express, read_costs=read_costs
+        )
 
     def __repr__(self) -> str:
         """Return a representation that contains the endpoint and the bucket."""
@@ -121,7 +125,7 @@ class S3Store:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
         reads = coalesce_ranges(
             [ranges[index] for index in wanted],
-            max_gap_bytes=REMOTE_COSTS.near_bytes,
+            max_gap_bytes=self._capabilities.read_costs.near_bytes,
             max_extent_bytes=_MAX_EXTENT_BYTES,
         )
         found = [pa.py_buffer(b"")] * len(ranges)

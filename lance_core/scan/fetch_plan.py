@@ -18,7 +18,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_core.io.object_store import ReadCosts
+    from lance_core.io.read_costs import ReadCosts
 
 __all__ = ["Fetch", "RowCosts", "plan_fetches"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lance_core.io.object_store import MEMORY_COSTS
+from lance_core.io.read_costs import MEMORY_COSTS
 from lance_core.scan.fetch_plan import RowCosts
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.read_plan import ReadPlan, assemble_column

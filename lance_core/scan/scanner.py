@@ -8,6 +8,7 @@ With a filter, offset and limit count matching rows, and the scan stops after th
 
 from __future__ import annotations
 
+import os
 from copy import copy
 from dataclasses import replace
 from textwrap import indent
@@ -64,6 +65,9 @@ __all__ = ["LanceScanner"]
 _VALUES_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size in bytes of the blobs in a batch, if no batch size is requested. A single row may exceed it."""
 
+_BUFFER_VARIABLE: Final = "LANCE_DEFAULT_IO_BUFFER_SIZE"
+"""Environment variable with the default of ``io_buffer_size``, as in pylance."""
+
 _FIRST_FILTERED: Final = 8
 """Number of fragments that are read together first if there is a filter and no limit: most filters find few rows, so
 their first rows come from several fragments."""
@@ -91,7 +95,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         batch_size: maximum number of rows in a batch; if None, 8192, or fewer if blob values are large.
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
-        io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, 32 MiB.
+        io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, the value of the environment
+            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB.
         include_deleted_rows: whether to return deleted rows too, with null as their ``_rowid`` and ``_rowaddr``;
             possible only if ``_rowid`` is returned.
         with_row_id: whether to append the column ``_rowid``.
@@ -453,6 +458,9 @@ def _read_config(batch_rows: int | None, io_buffer_size: int | None, use_stats: 
     config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
     if batch_rows is not None:
         config = replace(config, batch_rows=batch_rows)
+    if io_buffer_size is None:
+        text = os.environ.get(_BUFFER_VARIABLE, "")
+        io_buffer_size = int(text) if text.isascii() and text.isdecimal() else None
     if io_buffer_size is not None:
         config = replace(config, ahead_bytes=checked_number("io_buffer_size", io_buffer_size, 0, 2**64))
     return config

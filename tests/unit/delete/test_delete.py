@@ -26,7 +26,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
 )
 from lance_core.file.reader import FileReader
-from lance_core.io.object_store import REMOTE_COSTS
+from lance_core.io.read_costs import REMOTE_COSTS
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
 from tests.support.counting_store import CountingStore

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lance_core.io.object_store import MEMORY_COSTS, REMOTE_COSTS, ReadCosts
+from lance_core.io.read_costs import MEMORY_COSTS, REMOTE_COSTS, ReadCosts
 from lance_core.scan.fetch_plan import Fetch, RowCosts, plan_fetches
 
 NARROW = RowCosts(num_leaves=1, row_bytes=8.0, of_store=MEMORY_COSTS)

@@ -13,7 +13,8 @@ import lance_core
 from lance_core.errors import NotFoundError, StorageError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
-from lance_core.io.object_store import REMOTE_COSTS, StoreCapabilities
+from lance_core.io.object_store import StoreCapabilities
+from lance_core.io.read_costs import REMOTE_COSTS
 from lance_core.io.request_pool import in_parallel
 from lance_core.io.uri import register_store, unregister_store
 from tests.support.counting_store import CountingStore

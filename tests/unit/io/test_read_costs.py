@@ -1,0 +1,57 @@
+"""Costs of stores, and the storage options that set them."""
+
+import numpy as np
+import pytest
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.fsspec_store import open_fsspec_store
+from lance_core.io.local_store import LocalStore
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.read_costs import REMOTE_COSTS, ReadCosts
+from lance_core.io.s3_store import open_s3_store
+from lance_core.scan.fetch_plan import RowCosts, plan_fetches
+
+
+def test_options_set_the_costs_of_s3_stores():
+    costs = open_s3_store("b", {"read_latency_ms": "5", "READ_MB_PER_SECOND": "400"}).capabilities.read_costs
+    assert (costs.request_seconds, costs.bytes_per_second) == (0.005, 400 * 1024 * 1024)
+    assert costs.batch_bytes == 2 * 1024 * 1024
+    assert open_s3_store("b", None).capabilities.read_costs == REMOTE_COSTS
+
+
+def test_options_set_the_costs_of_other_object_stores():
+    options = {"read_latency_ms": "60", "skip_signature": "true"}
+    costs = open_fsspec_store("gs", "b", options).capabilities.read_costs
+    assert costs.request_seconds == 0.06
+    assert costs.near_bytes == 2 * REMOTE_COSTS.near_bytes
+
+
+def test_only_object_stores_are_remote():
+    assert REMOTE_COSTS.is_remote
+    assert not LocalStore().capabilities.read_costs.is_remote
+    assert not MemoryStore().capabilities.read_costs.is_remote
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "fast", ""])
+@pytest.mark.parametrize("name", ["read_latency_ms", "read_mb_per_second"])
+def test_costs_must_be_positive_numbers(name, value):
+    with pytest.raises(InvalidInputError, match=f"'{name}' must be a positive number, such as") as raised:
+        open_s3_store("b", {name: value})
+    assert not value or f"'{value}'" not in str(raised.value)
+
+
+def test_costs_must_be_strings():
+    with pytest.raises(InvalidTypeError):
+        ReadCosts.of_object_store({"read_latency_ms": 5})
+
+
+def test_slow_stores_read_ranges_where_fast_ones_read_rows():
+    rows = np.arange(0, 4_000_000, 1_000)
+
+    def reads_ranges(**options: str) -> bool:
+        costs = ReadCosts.of_object_store(options)
+        [fetch] = plan_fetches(rows, RowCosts(num_leaves=1, row_bytes=8.0, of_store=costs))
+        return fetch.in_range
+
+    assert reads_ranges()
+    assert not reads_ranges(read_latency_ms="0.001", read_mb_per_second="20")
