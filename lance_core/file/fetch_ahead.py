@@ -17,8 +17,6 @@ from collections import deque
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Final
 
-from lance_core.io.request_pool import begin
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
@@ -110,7 +108,7 @@ class _Fetch:
         self._places: dict[ByteRange, tuple[Future[list[pa.Buffer]], int]] = {}
         self._futures = []
         for part in file.parts(list(dict.fromkeys(ranges))):
-            future = begin(part.read)
+            future = part.begin()
             self._futures.append(future)
             self._places.update((extent, (future, place)) for place, extent in enumerate(part.ranges))
 

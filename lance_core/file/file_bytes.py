@@ -24,10 +24,12 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.io_counters import counters_of
 from lance_core.io.object_store import shown_path
 from lance_core.io.read_costs import MEMORY_COSTS
+from lance_core.io.request_pool import begin
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from concurrent.futures import Future
 
     from lance_core.io.object_store import ObjectStore
     from lance_core.io.read_costs import ReadCosts
@@ -49,10 +51,10 @@ ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
 
 
 class Part(NamedTuple):
-    """Some of the ranges that are needed, and a function that reads them in this order."""
+    """Some of the ranges that are needed, and a function that starts to read them in this order."""
 
     ranges: Sequence[ByteRange]
-    read: Callable[[], list[pa.Buffer]]
+    begin: Callable[[], Future[list[pa.Buffer]]]
 
 
 class ReadableBytes(Protocol):
@@ -188,6 +190,14 @@ class FileBytes:
             for wanted in ranges
         ]
 
+    def begin(self, ranges: Sequence[ByteRange]) -> Future[list[pa.Buffer]]:
+        """Start :meth:`read` without waiting for the store."""
+        begin_ranges = getattr(self._store, "begin_ranges", None)
+        if begin_ranges is None or any(wanted.stop > self.start for wanted in ranges):
+            return begin(partial(self.read, ranges))
+        started: Future[list[pa.Buffer]] = begin_ranges(self._key, ranges)
+        return started
+
     def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
         """Divide ranges into parts of neighboring ranges, whose bytes take as long to arrive as the first byte."""
         max_bytes = self.read_costs.batch_bytes
@@ -199,7 +209,7 @@ class FileBytes:
                 num_bytes = 0
             parts[-1].append(wanted)
             num_bytes += wanted.num_bytes
-        return [Part(part, partial(self.read, part)) for part in parts]
+        return [Part(part, partial(self.begin, part)) for part in parts]
 
     def scattered(self) -> Read:
         """Return a function like :meth:`read`, but for small parts scattered over the file.

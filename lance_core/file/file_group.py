@@ -16,7 +16,6 @@ Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +26,7 @@ from lance_core.file.page_cache import PageCache
 from lance_core.file.projections import Projections
 from lance_core.file.reader import FileReader
 from lance_core.io.byte_range import ByteRange
-from lance_core.io.request_pool import in_parallel
+from lance_core.io.request_pool import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -143,13 +142,14 @@ class FileGroup:
         This makes one call for each file; if the store is remote, their requests are in flight together.
         """
         members = self._by_file(ranges)
-        calls = [
-            partial(
-                self._files[index].file_bytes.read, [ranges[place].shifted(-self._starts[index]) for place in places]
-            )
+        reads = [
+            (self._files[index].file_bytes, [ranges[place].shifted(-self._starts[index]) for place in places])
             for index, places in members.items()
         ]
-        of_files = in_parallel(calls) if self.read_costs.is_remote else [call() for call in calls]
+        if self.read_costs.is_remote and len(reads) > 1:
+            of_files = results_of([file.begin(of_file) for file, of_file in reads])
+        else:
+            of_files = [file.read(of_file) for file, of_file in reads]
         found: dict[int, pa.Buffer] = {}
         for places, buffers in zip(members.values(), of_files, strict=True):
             found.update(zip(places, buffers, strict=True))
@@ -161,7 +161,7 @@ class FileGroup:
         for index, places in self._by_file(ranges).items():
             start = self._starts[index]
             of_file = self._files[index].file_bytes.parts([ranges[place].shifted(-start) for place in places])
-            parts += [Part([each.shifted(start) for each in part.ranges], part.read) for part in of_file]
+            parts += [Part([each.shifted(start) for each in part.ranges], part.begin) for part in of_file]
         return parts
 
     def scattered(self) -> Read:

@@ -117,8 +117,9 @@ class WriteStream(Protocol):
 class ObjectStore(Protocol):
     """A store of named byte strings.
 
-    It may also have ``uri_of(path)``, which returns a path as messages name it, and ``counters``, which count its
-    requests (:mod:`~lance_core.io.io_counters`).
+    It may also have ``uri_of(path)``, which returns a path as messages name it, ``counters``, which count its requests
+    (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is :meth:`get_ranges` but returns a
+    ``concurrent.futures.Future`` at once.
     """
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-__all__ = ["begin", "in_parallel"]
+__all__ = ["begin", "in_parallel", "results_of"]
 
 T = TypeVar("T")
 
@@ -26,18 +26,22 @@ _VARIABLE: Final = "LANCE_IO_THREADS"
 
 
 def in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Call functions that wait for a store, at the same time, and return their results in the same order.
-
-    If functions raise errors, the error of the first of them is raised, after the others have ended; those that have
-    not been started are not called. An interrupt does not wait for the others.
-    """
+    """Call functions that wait for a store, at the same time; see :func:`results_of`."""
     if len(calls) < 2:
         return [call() for call in calls]
-    futures = [begin(call) for call in calls]
+    return results_of([begin(call) for call in calls])
+
+
+def results_of(futures: Sequence[Future[T]]) -> list[T]:
+    """Return the results of reads that have been started, in the same order.
+
+    If reads fail, the error of the first of them is raised, after the others have ended; those that have not begun are
+    cancelled. An interrupt does not wait for the others.
+    """
     try:
         return [future.result() for future in futures]
     except Exception:
-        # Running calls still read objects, which the caller may remove.
+        # Running reads still need the objects, which the caller may remove.
         wait([future for future in futures if not future.cancel()])
         raise
     finally:

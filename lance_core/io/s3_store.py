@@ -39,6 +39,7 @@ from lance_core.io.s3_upload import S3WriteStream, placement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from lance_core.io.byte_range import ByteRange, CoalescedRead
 
@@ -122,15 +123,29 @@ class S3Store:
         return self.get(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        return self._client.wait_for(lambda: self._read_ranges(path, ranges))
+
+    def begin_ranges(self, path: str, ranges: Sequence[ByteRange]) -> Future[list[pa.Buffer]]:
+        """Start :meth:`get_ranges` without waiting for it. If the future is cancelled, the requests are aborted."""
+        future: Future[list[pa.Buffer]] = self._client.start(self._read_ranges(path, ranges))
+        return future
+
+    async def _read_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
         reads = coalesce_ranges(
             [ranges[index] for index in wanted],
             max_gap_bytes=self._capabilities.read_costs.near_bytes,
             max_extent_bytes=_MAX_EXTENT_BYTES,
         )
-        found = [pa.py_buffer(b"")] * len(ranges)
-        buffers: Sequence[pa.Buffer] = self._client.wait_for(lambda: self._read_all(path, reads))
+        free = asyncio.Semaphore(PARALLEL_REQUESTS)
+
+        async def one(read: CoalescedRead) -> pa.Buffer:
+            async with free:
+                return await self._read_extent(path, read.extent)
+
+        buffers = await asyncio.gather(*(one(read) for read in reads))
         self.counters.add_read(len(reads), sum([read.extent.num_bytes for read in reads]))
+        found = [pa.py_buffer(b"")] * len(ranges)
         for read, buffer in zip(reads, buffers, strict=True):
             for member in read.members:
                 place = ranges[wanted[member]]
@@ -225,15 +240,6 @@ class S3Store:
             if not answer.get("IsTruncated") or not token:
                 return
             asked["ContinuationToken"] = token
-
-    async def _read_all(self, path: str, reads: Sequence[CoalescedRead]) -> Sequence[pa.Buffer]:
-        free = asyncio.Semaphore(PARALLEL_REQUESTS)
-
-        async def one(read: CoalescedRead) -> pa.Buffer:
-            async with free:
-                return await self._read_extent(path, read.extent)
-
-        return await asyncio.gather(*(one(read) for read in reads))
 
     async def _read_extent(self, path: str, extent: ByteRange) -> pa.Buffer:
         asked = f"bytes={extent.start}-{extent.stop - 1}"

@@ -52,8 +52,10 @@ _MANY_ROWS: Final = 256
 """If more rows than this are taken from each local file, the files are read one by one: each is mapped into memory,
 which is cheaper than reading thousands of ranges."""
 
+_MAX_REMOTE_FRAGMENTS: Final = 256
 _MAX_REMOTE_ROWS: Final = 8 * 1024 * 1024
-"""Maximum number of physical rows in a group in an object store. Each group waits several times for requests."""
+"""Maximum numbers of fragments and of physical rows in a group in an object store. Each group waits several times for
+requests."""
 
 
 def joined_readers(
@@ -82,15 +84,16 @@ def joined_readers(
             yield from alike
             continue
         held: list[FragmentReader] = []
-        num_rows, max_rows = 0, _MAX_ROWS
+        num_rows, max_fragments, max_rows = 0, _MAX_FRAGMENTS, _MAX_ROWS
         for reader in alike:
             if not held and reader.is_remote:
-                num_wanted, max_rows = (num_wanted if has_limit else _MAX_FRAGMENTS), _MAX_REMOTE_ROWS
+                max_fragments, max_rows = _MAX_REMOTE_FRAGMENTS, _MAX_REMOTE_ROWS
+                num_wanted = num_wanted if has_limit else max_fragments
             is_full = num_rows + reader.physical_rows > max_rows and not takes_rows
             if held and (len(held) == num_wanted or is_full):
                 yield _joined(held, is_lasting=not takes_rows)
                 held, num_rows = [], 0
-                num_wanted = min(2 * num_wanted, _MAX_FRAGMENTS)
+                num_wanted = min(2 * num_wanted, max_fragments)
             held.append(reader)
             num_rows += reader.physical_rows
         yield _joined(held, is_lasting=not takes_rows)

@@ -89,3 +89,12 @@ def test_number_of_attempts_is_limited(server, proxy):
     with pytest.raises(StorageError):
         _read(store, _path(server))
     assert proxy.methods() == ["GET", "GET"]
+
+
+def test_reads_that_have_begun_return_their_bytes_or_their_error(server, proxy):
+    store = _store(server, proxy)
+    found = store.begin_ranges(_path(server), [ByteRange(200, 210), ByteRange(5, 5), ByteRange(0, 3)])
+    missing = store.begin_ranges(f"{server.bucket}/none", [ByteRange(0, 1)])
+    assert [each.to_pybytes() for each in found.result(60)] == [CONTENT[200:210], b"", CONTENT[:3]]
+    with pytest.raises(NotFoundError):
+        missing.result(60)
