@@ -404,7 +404,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:
             raise InvalidInputError("a function with a checkpoint file cannot be used for a single fragment")
-        return self._with_columns(column_values(value_func, columns, reader_schema, batch_size))
+        values = column_values(value_func, columns, reader_schema, batch_size, of_all_fragments=False)
+        return self._with_columns(values)
 
     @overload
     def update_columns(

@@ -65,8 +65,18 @@ def column_values(
     read_columns: Sequence[str] | None = None,
     reader_schema: pa.Schema | None = None,
     batch_size: int | None = None,
+    *,
+    of_all_fragments: bool = True,
 ) -> ColumnValues:
     """Return the source of values that the arguments of ``add_columns`` describe.
+
+    Args:
+        transforms: as for ``add_columns``, as are the following arguments.
+        read_columns: columns that a function is given.
+        reader_schema: the schema of an iterable of batches.
+        batch_size: maximum number of rows in a batch.
+        of_all_fragments: whether the values of all fragments are needed, one after the other, so that several
+            fragments may be read together.
 
     Raises:
         InvalidTypeError: ``transforms`` is not a dict of SQL expressions, a function, or a stream of batches.
@@ -80,7 +90,7 @@ def column_values(
                 raise InvalidTypeError(
                     f"new columns must map names to SQL expressions, found {name!r:.80}: {expression!r:.80}"
                 )
-        return _Expressions(transforms, batch_size)
+        return _Expressions(transforms, batch_size, of_all_fragments=of_all_fragments)
     if isinstance(transforms, BatchUDF) or callable(transforms):
         return _Function(transforms, read_columns, batch_size)
     try:
@@ -96,7 +106,8 @@ def column_values(
 class _Expressions:
     can_repeat = True
 
-    def __init__(self, expressions: Mapping[str, str], batch_size: int | None) -> None:
+    def __init__(self, expressions: Mapping[str, str], batch_size: int | None, *, of_all_fragments: bool) -> None:
+        self._of_all_fragments = of_all_fragments
         self._expressions = dict(expressions)
         self._batch_size = batch_size
         self._plan: tuple[Schema, ShownColumns, Projection] | None = None
@@ -106,6 +117,8 @@ class _Expressions:
         return pa.schema(list(self._planned(view.schema)[1].schema)[:-1])
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
+        if not self._of_all_fragments:
+            return self._computed(view.source_of(fragment))
         if self._following is None or not self._following.is_next(view, fragment):
             self._following = _Following(view, fragment, self._computed)
         return self._following.next()

@@ -45,6 +45,25 @@ def test_reading_examples_read_the_rows_they_wrote(tmp_path) -> None:
     assert namespace["num_cheap"] == 4
 
 
+def test_examples_that_change_columns_make_the_table_they_describe(tmp_path) -> None:
+    namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance"), "checkpoint": tmp_path / "lengths.sqlite"}
+    for text in examples("change-columns.md"):
+        run(text, tmp_path, namespace)
+    dataset = namespace["dataset"]
+    names = ["customer", "price", "gross", "rating", "embedding", "length", "rank", "country", "net", "id"]
+    assert dataset.schema.names == names
+    assert dataset.schema.field("price").type == pa.float32()
+    assert namespace["countries"]["country"].to_pylist() == ["GB", None, None, "CH"]
+    assert dataset.to_table(columns=["id", "rating", "length"]).to_pylist() == [
+        {"id": "1", "rating": 5, "length": 3},
+        {"id": "2", "rating": None, "length": 3},
+        {"id": "3", "rating": 4, "length": 3},
+        {"id": "4", "rating": None, "length": 3},
+    ]
+    assert len(dataset.versions()) == 1
+    assert not (tmp_path / "lengths.sqlite").exists()
+
+
 @pytest.mark.parametrize("text", examples("branches.md"))
 def test_branch_example_runs(text, tmp_path) -> None:
     rows = pa.table({"x": [-1, 0, 1]})
