@@ -111,10 +111,7 @@ ABSENT: Final = {
     "LanceDataset.remap_row_addrs": _READS_INDICES,
     "LanceDataset.storage_options_accessor": "use `latest_storage_options`",
     # Members of other classes.
-    "DataFile.create": "`LanceFileReader.metadata` returns what a `DataFile` records of a file",
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
-    "LanceFragment.create_from_file": "construct a `FragmentMetadata` with a `DataFile`",
-    "LanceFragment.delete_rows": "use `delete` with a predicate",
     "MergeInsertBuilder.analyze_plan": "plans of merges are not shown yet",
     "MergeInsertBuilder.analyze_plan_batches": "plans of merges are not shown yet",
     "MergeInsertBuilder.execute_batches": "use `MergeInsertBuilder.execute`",

@@ -14,11 +14,12 @@ from lance_core.columns.batch_udf import BatchUDF
 from lance_core.columns.column_values import column_values
 from lance_core.columns.joined_rows import JoinedColumns, JoinedRows
 from lance_core.columns.update_fragment import update_fragment
-from lance_core.delete.delete import delete_from_fragment
-from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.delete.delete import delete_from_fragment, delete_rows_at
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.places.location import uri_text
-from lance_core.public.arguments import checked_hints, refuse_unsupported
+from lance_core.public.arguments import checked_hints, checked_number, refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record, shown_fragments
+from lance_core.public.fragment_metadata import FragmentMetadata
 from lance_core.repair.validation import validate_fragment
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
@@ -29,7 +30,7 @@ from lance_core.write.request import WriteRequest, requested_version
 from lance_core.write.write import stage_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from lance_core.columns.column_values import ColumnValues
     from lance_core.file.session import Session
     from lance_core.public.data_file_metadata import DataFile
-    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.table_view import Handle, TableView
     from lance_core.table.fragment import Fragment
     from lance_core.write.data_input import ReaderLike
@@ -127,6 +127,30 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         if len(fragments) != 1:
             raise InvalidInputError(f"a fragment must have from 1 to {_MAX_ROWS} rows")
         return replace(fragments[0], id=fragment_id or 0)
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> FragmentMetadata:
+        """Describe a fragment that consists of an existing data file, for example one that the dataset has lost.
+
+        Args:
+            filename: path of the file, relative to ``data/``.
+            dataset: the dataset, whose columns the file must all contain.
+            fragment_id: the id of the fragment in the result.
+
+        Raises:
+            NotFoundError: the file does not exist.
+            SchemaMismatchError: the columns of the file are not those of the dataset.
+            CorruptDataError: the file is not a data file, or is damaged.
+            StorageError: a storage operation failed.
+        """
+        view = dataset.view
+        file, num_rows = view.describe_data_file(filename)
+        missing = {field.id for field in view.schema.leaves()} - set(file.fields)
+        if missing:
+            column = view.schema.field(min(missing)).name
+            raise SchemaMismatchError(f"data file {filename!r} lacks the column {column!r}", column=column)
+        number = checked_number("fragment_id", fragment_id, 0, 2**32)
+        return FragmentMetadata(id=number, files=[file], physical_rows=num_rows)
 
     def __repr__(self) -> str:
         """Return the fragment id and the data file paths as text."""
@@ -356,6 +380,26 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             StorageError: a storage operation failed.
         """
         left = delete_from_fragment(self._view, self._record, predicate)
+        return None if left is None else fragment_from_record(left)
+
+    def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
+        """Delete the rows of this fragment at some positions.
+
+        Writes a deletion file, but creates no version; commit the result with :class:`LanceOperation.Delete`.
+
+        Args:
+            offsets: positions of rows among all rows of the fragment, including deleted rows. Rows that are already
+                deleted are ignored.
+
+        Returns:
+            The changed fragment; if no row is left to delete, the unchanged fragment; if no rows remain, None.
+
+        Raises:
+            InvalidTypeError: a position is not a whole number.
+            InvalidInputError: the fragment has no row at a position.
+            StorageError: a storage operation failed.
+        """
+        left = delete_rows_at(self._view, self._record, [checked_number("offset", each, 0, 2**32) for each in offsets])
         return None if left is None else fragment_from_record(left)
 
     def merge(

@@ -20,11 +20,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lance_core.commit.commit import commit
 from lance_core.commit.replanning import Replanning
-from lance_core.delete.plan import DeletePlanner, plan_rows
+from lance_core.delete.plan import DeletePlanner, plan_fragment, plan_rows
 from lance_core.errors import InvalidInputError
 from lance_core.io.removal import remove_objects
+from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
     DeletionFileType,
@@ -37,7 +40,7 @@ from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction, new_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from pyroaring import BitMap
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows", "write_deletions"]
+__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows", "delete_rows_at", "write_deletions"]
 
 _WRITER_THREADS: Final = 16
 
@@ -209,6 +212,31 @@ def delete_from_fragment(view: TableView, fragment: Fragment, predicate: object)
     if not plan.deletes:
         return fragment
     (delete,) = plan.deletes
+    return None if delete.is_dropped else _write_deletion(view.log, view.version, delete)
+
+
+def delete_rows_at(view: TableView, fragment: Fragment, positions: Sequence[int]) -> Fragment | None:
+    """Delete the rows of one fragment at some physical positions, without creating a version.
+
+    Returns:
+        As for :func:`delete_from_fragment`; rows that are already deleted are ignored.
+
+    Raises:
+        InvalidInputError: the fragment has no row at a position.
+        StorageError: a storage operation failed.
+    """
+    if positions and not 0 <= min(positions) <= max(positions) < fragment.physical_rows:
+        raise InvalidInputError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows; the positions to delete are from "
+            f"{min(positions)} to {max(positions)}",
+            fragment=fragment.id,
+        )
+    reader = FragmentReader(fragment, view.locator, session=view.session)
+    deleted = reader.deleted_rows()
+    found = np.setdiff1d(np.array(positions, np.int64), deleted)
+    if not len(found):
+        return fragment
+    delete = plan_fragment(fragment, reader.num_live_rows, deleted, found)
     return None if delete.is_dropped else _write_deletion(view.log, view.version, delete)
 
 

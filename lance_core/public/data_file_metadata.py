@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 from lance_core.absent import PylanceClass
+from lance_core.errors import InvalidInputError, NotFoundError
 from lance_core.io.object_keys import is_plain_path
 from lance_core.public.json_document import JsonObject, listed, malformed, nullable, text, whole
 
@@ -19,6 +20,13 @@ _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _FIELD_IDS: Final = listed(whole(-(2**31), 2**31))
 _COLUMNS: Final = listed(whole(-1, 2**31))
+
+
+class _Handle(Protocol):
+    """A handle to a dataset, whose class is defined in a package below this one."""
+
+    @property
+    def view(self) -> Any: ...
 
 
 @dataclass
@@ -47,6 +55,28 @@ class DataFile(PylanceClass):
         """Return the ids of the fields. Deprecated, as in pylance; use ``fields`` instead."""
         warnings.warn("field_ids is deprecated; use fields instead", DeprecationWarning, stacklevel=2)
         return self.fields
+
+    @classmethod
+    def create(cls, dataset: _Handle, path: str, *, base_id: int | None = None) -> Self:
+        """Describe an existing file for an operation that adds it to a dataset; its columns are found by their names.
+
+        Args:
+            dataset: the dataset.
+            path: path of the file, relative to ``data/``.
+            base_id: id of the base path that contains the file; None for the dataset's own root.
+
+        Raises:
+            InvalidInputError: the file or the base path does not exist.
+            SchemaMismatchError: the table does not have one of the columns, or has it with another type.
+            CorruptDataError: the file is not a data file, or is damaged.
+            StorageError: a storage operation failed.
+        """
+        try:
+            found, _ = dataset.view.describe_data_file(path, base_id)
+        except NotFoundError as error:
+            # As in the reference, this is not a FileNotFoundError.
+            raise InvalidInputError(str(error), argument="path") from error
+        return cls(**vars(found))
 
 
 def read_data_file(document: JsonObject) -> DataFile:

@@ -25,6 +25,7 @@ from lance_core.places.references import open_version, read_manifest, to_moment
 from lance_core.places.uris import line_uri, recorded_root
 from lance_core.public.version_info import version_info
 from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.existing_files import describe_data_file
 from lance_core.scan.row_id_lookup import RowIdLookup
 from lance_core.scan.scan_source import ScanSource
 from lance_core.table.base_options import inherited_options, with_base_params
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
+    from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.version_info import Version
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -243,6 +245,10 @@ class TableView:
     def find_fragment(self, fragment_id: int) -> Fragment | None:
         """Return the record of a fragment, or None if the fragment does not exist."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+
+    def describe_data_file(self, path: str, base_id: int | None = None) -> tuple[DataFile, int]:
+        """Describe an existing file with columns of the table; see :mod:`~lance_core.scan.existing_files`."""
+        return describe_data_file(self.schema, self.locator, path, base_id)
 
     def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
         """Return the source for a scan of all fragments, or of the given fragments in the given order.
