@@ -6,7 +6,8 @@ by row id. The other columns are read at the end, only for the rows that are ret
 
 With ``prefilter``, the search considers only rows that match the filter. Otherwise, the filter is applied to the
 nearest rows, so fewer than ``k`` rows may remain; in this case, it may also use the columns that the search adds.
-Offset and limit apply to the rows that remain.
+Sets of row ids (``row_addr_allowlist``, ``row_addr_blocklist``) always apply before the search. Offset and limit apply
+to the rows that remain, after they have been sorted if ``order_by`` is given.
 
 **Source:** plans of pylance 14.0.2 for searches without an index.
 """
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.file.decode_pool import decode_pool
+from lance_core.public.column_ordering import column_orderings
 from lance_core.scan.distances import distances
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.matching import RowCut, find_rows, gathered, read_found
@@ -29,7 +31,7 @@ from lance_core.scan.nearest_query import DISTANCE_FIELD, QUERY_INDEX_FIELD, SCO
 from lance_core.scan.output_schema import OutputSchema
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import ROW_ADDRESS_NAME, ROW_ID_NAME, with_row_columns
-from lance_core.scan.shown_columns import ShownColumns
+from lance_core.scan.shown_columns import BlobHandling, ShownColumns
 from lance_core.scan.take import PlacedRows
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.extension_types import storage_array
@@ -78,28 +80,39 @@ class NearestRows:
     Args:
         source: the fragments to search.
         query: the query.
-        predicate: selects rows; None selects all rows.
-        prefilter: whether the predicate is applied before the search, not to its results.
+        before: selects the rows to compare; None selects all rows.
+        after: selects rows of the result; None selects all rows.
         columns: the columns of the result, including those that the search adds.
+        order_by: the columns to sort the result by, as for :class:`RowOrder`; by default, it is ordered by distance.
+
+    Raises:
+        InvalidInputError: a column to sort by does not exist.
+        InvalidTypeError: ``order_by`` is not a list of orderings.
     """
 
     def __init__(
         self,
         source: ScanSource,
         query: NearestQuery,
-        predicate: Predicate | None,
+        before: Predicate | None,
+        after: Predicate | None,
         *,
-        prefilter: bool,
         columns: ShownColumns,
+        order_by: Any,
     ) -> None:
         """Plan which columns to read."""
         self._source = source
         self._query = query
-        self._before = predicate if prefilter else None
-        self._after = None if prefilter else predicate
+        self._before = before
+        self._after = after
         self._columns = columns
         self._stored = with_row_columns(stored_schema(source.schema))
         self._compared = Projection.plan(self._stored, [query.column, ROW_ID_NAME, ROW_ADDRESS_NAME])
+        self._orderings = column_orderings(order_by)
+        names = list(dict.fromkeys(each.column_name for each in self._orderings))
+        table = ShownColumns.plan(source.schema, BlobHandling.BLOBS_DESCRIPTIONS)
+        self._keys = Projection.plan(table.shown, names)
+        self._key_columns = table.of(self._keys.wanted)
 
     @property
     def description(self) -> str:
@@ -107,33 +120,52 @@ class NearestRows:
         query = self._query
         return (
             f"NearestRows: column={query.column}, metric={query.metric.value}, k={query.k}, "
-            f"queries={len(query.queries)}, prefilter={self._before is not None}"
+            f"queries={len(query.queries)}, filter={self._after is not None}, sort={bool(self._orderings)}"
         )
 
     def batches(self, offset: int | None, limit: int | None, config: ReadConfig) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of their distances, for one query vector after the other.
+        """Yield the rows in the order of their distances, for one query vector after the other, or sorted.
 
         Args:
             offset: number of rows to skip; None means 0.
             limit: maximum number of rows to return; None means no limit.
             config: read settings, including the maximum number of rows in a batch.
         """
-        rows = self._found(offset, limit, config)
+        rows = self._sorted(self._found(config), config)
+        rows = rows[RowCut(offset, limit).next(len(rows))]
         for part in _parts(rows, config.batch_rows):
             yield self._read(self._columns, part)
 
     def count(self, offset: int | None, limit: int | None, config: ReadConfig) -> int:
         """Return the number of rows; only the columns of vectors and of the filter are read."""
-        return len(self._found(offset, limit, config))
+        rows = self._found(config)
+        return len(rows[RowCut(offset, limit).next(len(rows))])
 
-    def _found(self, offset: int | None, limit: int | None, config: ReadConfig) -> _Rows:
+    def _found(self, config: ReadConfig) -> _Rows:
         rows = self._nearest(config)
         predicate = self._after
         if predicate is not None:
             wanted = ShownColumns(predicate.wanted, predicate.wanted)
             masks = [predicate.matches(self._read(wanted, part)) for part in _parts(rows, config.batch_rows)]
             rows = rows[np.concatenate([np.empty(0, np.bool_), *masks])]
-        return rows[RowCut(offset, limit).next(len(rows))]
+        return rows
+
+    def _sorted(self, rows: _Rows, config: ReadConfig) -> _Rows:
+        """Return the rows sorted by columns of the table; equal rows keep their order."""
+        if not self._orderings:
+            return rows
+        # DataFusion is a large package, so it is loaded only when it is needed.
+        from lance_core.predicate.sorting import sorted_rows
+
+        pieces = _parts(rows, config.batch_rows)
+        parts = [self._keys.apply(self._read(self._key_columns, piece)) for piece in pieces]
+        shown = pa.Table.from_batches(parts, schema=self._keys.schema)
+        columns = [storage_array(_one_array(shown.column(each.column_name))) for each in self._orderings]
+        names = [*map(str, range(len(columns))), "position"]
+        keys = pa.Table.from_arrays([*columns, pa.array(np.arange(len(rows)))], names=names)
+        order = sorted_rows(keys, self._orderings, 0, None).column("position").to_numpy()
+        result: _Rows = rows[order]
+        return result
 
     def _nearest(self, config: ReadConfig) -> _Rows:
         """Return the rows nearest to each query vector."""

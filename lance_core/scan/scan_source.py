@@ -36,6 +36,7 @@ class ScanSource:
         version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
         session: opens the files, and keeps them open for other readers.
         includes_deleted: whether deleted rows are read too.
+        live_counts: number of live rows in each fragment, if known; asking thousands of fragments takes milliseconds.
     """
 
     schema: Schema
@@ -44,6 +45,7 @@ class ScanSource:
     version_fragments: Sequence[Fragment] | None = None
     session: Session = UNCACHED
     includes_deleted: bool = False
+    live_counts: Sequence[int] | None = None
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
         """Return a reader for one of the fragments; see :class:`FragmentReader`."""
@@ -59,7 +61,10 @@ class ScanSource:
     @cached_property
     def live_stops(self) -> npt.NDArray[np.int64]:
         """Number of live rows in each fragment and those before it, shape (num_fragments,)."""
-        return np.cumsum([self._live_rows_of(fragment) for fragment in self.fragments], dtype=np.int64)
+        counts = self.live_counts
+        if counts is None:
+            counts = [self._live_rows_of(fragment) for fragment in self.fragments]
+        return np.cumsum(counts, dtype=np.int64)
 
     @property
     def num_live_rows(self) -> int:

@@ -152,9 +152,6 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             _refuse_with_nearest(
                 fast_search=fast_search,
                 include_deleted_rows=include_deleted_rows,
-                order_by=order_by,
-                row_addr_allowlist=row_addr_allowlist,
-                row_addr_blocklist=row_addr_blocklist,
             )
             columns = query.columns(source.schema, columns, adds_distance=not disable_scoring_autoprojection)
         columns = columns_with_row_names(
@@ -164,7 +161,6 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         filtered = with_row_columns(stored_schema(source.schema), offsets=False)
         if query is not None:
             declared = query.with_fields(declared)
-            filtered = filtered if prefilter else query.with_fields(filtered)
         # Expressions are computed from the binary form.
         as_text = json_as_text and not isinstance(columns, dict)
         table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling), json_as_text=as_text)
@@ -172,7 +168,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)
         mask = RowMask.of(row_addr_allowlist, row_addr_blocklist)
-        self._predicate = None if filter is None and mask is None else _predicate_of(filtered, filter, mask)
+        # What is applied to the result of a search is not part of the scan.
+        self._predicate = _predicate_of(filtered, filter if query is None or prefilter else None, mask)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
@@ -182,11 +179,12 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         plan_ranges((), offset=self._offset, limit=self._limit)
         self._nearest = None
         if query is not None:
+            after = None if filter is None or prefilter else Predicate.plan(query.with_fields(filtered), filter)
             self._nearest = NearestRows(
-                source, query, self._predicate, prefilter=bool(prefilter), columns=self._columns
+                source, query, self._predicate, after, columns=self._columns, order_by=order_by or ()
             )
         self._order = None
-        if order_by is not None:
+        if order_by is not None and query is None:
             if include_deleted_rows:
                 raise NotSupportedError("include_deleted_rows cannot be combined with order_by")
             self._order = RowOrder.plan(source.schema, order_by, self._scan_of_keys)

@@ -270,7 +270,8 @@ class TableView:
 
     @cached_property
     def _whole(self) -> ScanSource:
-        return ScanSource(self.schema, self.fragments, self.locator, None, self.session)
+        live_counts = self._totals.live_counts
+        return ScanSource(self.schema, self.fragments, self.locator, None, self.session, live_counts=live_counts)
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
         return ScanSource(self.schema, fragments, self.locator, self.fragments, self.session)

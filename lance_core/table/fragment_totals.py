@@ -162,6 +162,12 @@ class FragmentTotals:
         found = self.physical_rows - self.deleted_rows
         return found if found >= 0 else None
 
+    @property
+    def live_counts(self) -> Sequence[int] | None:
+        """The number of live rows of each fragment; None if the fragments themselves must be asked."""
+        is_known = self.counts_every_fragment and not self.num_deletion_files
+        return list(self.columns.physical_rows) if is_known else None
+
     def version_pairs(self) -> frozenset[VersionPair]:
         """Return the pairs of major and minor format version that occur among the data files."""
         majors = _distinct(self.columns.files.file_major_version, self.num_files)

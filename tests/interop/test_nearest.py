@@ -8,9 +8,12 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from lance.dataset import ColumnOrdering
 
 import lance_core
+from lance_core.dataset import serialize_row_addrs
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 
 NUM_ROWS = 300
@@ -27,7 +30,16 @@ def _vectors(dtype: pa.DataType, count: int, rng: np.random.Generator) -> pa.Arr
 
 
 def _write(path: Path, vectors: pa.Array, **arguments: Any) -> str:
-    rows = pa.table({"number": range(len(vectors)), "text": map(str, range(len(vectors))), "v": vectors})
+    numbers = pa.array(range(len(vectors)))
+    rows = pa.table(
+        {
+            "number": numbers,
+            "text": numbers.cast(pa.string()),
+            "half": pc.equal(pc.bit_wise_and(numbers, 1), 0),
+            "s": pa.StructArray.from_arrays([numbers], ["number"]),
+            "v": vectors,
+        }
+    )
     lance.write_dataset(rows, str(path), max_rows_per_file=70, **arguments)
     return str(path)
 
@@ -52,6 +64,7 @@ def uri(tmp_path: Path) -> str:
     return path
 
 
+SOME_ROWS = serialize_row_addrs([fragment << 32 | row for fragment in (0, 1, 3) for row in range(0, 70, 3)])
 QUERY = np.random.default_rng(4).standard_normal(DIMENSION)
 
 
@@ -100,8 +113,16 @@ def test_nearest_lists_of_vectors_match_pylance(tmp_path: Path, dtype: pa.DataTy
         {"filter": "number < 0"},
         {"limit": 4, "offset": 2},
         {"filter": "number > 100", "limit": 4, "offset": 1, "prefilter": True},
+        {"order_by": ["number"], "columns": ["text"]},
+        {"order_by": [ColumnOrdering("number", ascending=False)], "filter": "number > 100", "columns": []},
+        {"order_by": ["s.number"], "filter": "_distance > 12", "with_row_id": True},
+        {"order_by": []},
+        {"row_addr_allowlist": SOME_ROWS},
+        {"row_addr_blocklist": SOME_ROWS, "filter": "number % 2 = 1"},
+        {"row_addr_allowlist": SOME_ROWS, "filter": "_distance < 12", "limit": 4},
+        {"row_addr_allowlist": SOME_ROWS, "filter": "number % 2 = 1", "prefilter": True, "order_by": ["number"]},
     ],
-    ids=str,
+    ids=lambda arguments: str({name: str(value)[:20] for name, value in arguments.items()}),
 )
 def test_arguments_of_scans_combine_with_nearest_as_in_pylance(uri: str, query: Any, arguments: dict[str, Any]) -> None:
     _assert_same(uri, **arguments, nearest={"column": "v", "q": query, "k": 9})
@@ -178,7 +199,30 @@ def test_invalid_searches_are_refused_with_the_error_classes_of_pylance(
     assert issubclass(error, type(theirs.value))
 
 
-@pytest.mark.parametrize("arguments", [{"order_by": ["number"]}, {"fast_search": True}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"include_deleted_rows": True, "with_row_id": True}, {"fast_search": True}], ids=str
+)
 def test_arguments_that_a_search_does_not_support_are_refused(uri: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(NotSupportedError):
         lance_core.dataset(uri).scanner(nearest={"column": "v", "q": QUERY}, **arguments)
+
+
+@pytest.mark.parametrize("order_by", [["_distance"], ["_rowid"], ["nope"]], ids=str)
+def test_rows_of_a_search_can_only_be_sorted_by_columns_of_the_table(uri: str, order_by: list[str]) -> None:
+    with pytest.raises(InvalidInputError):
+        lance_core.dataset(uri).scanner(nearest={"column": "v", "q": QUERY}, order_by=order_by)
+    with pytest.raises(ValueError, match="not found"):
+        lance.dataset(uri).scanner(nearest={"column": "v", "q": QUERY}, order_by=order_by).to_table()
+
+
+def test_limit_and_offset_apply_to_the_sorted_rows_of_a_search(uri: str) -> None:
+    _assert_same(uri, nearest={"column": "v", "q": QUERY}, order_by=["half", "text"], limit=4, offset=2)
+
+
+def test_rows_that_sort_alike_keep_the_order_of_their_distances(uri: str) -> None:
+    dataset = lance_core.dataset(uri)
+    for query in (QUERY, [QUERY, -QUERY]):
+        nearest = {"column": "v", "q": query, "k": 50}
+        expected = dataset.to_table(nearest=nearest).to_pylist()
+        found = dataset.to_table(nearest=nearest, order_by=["half"]).to_pylist()
+        assert found == sorted(expected, key=lambda row: row["half"])

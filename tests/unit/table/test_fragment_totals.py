@@ -60,6 +60,8 @@ def test_fragment_totals_are_the_sum_over_all_fragments(drawn: list[pb_table.Dat
     assert totals.deleted_rows == sum(each.num_deleted_rows for each in deletion)
     assert totals.counts_every_fragment == all(fragment.physical_rows for fragment in drawn)
     assert totals.counts_every_deletion == all(each.num_deleted_rows for each in deletion)
+    is_known = not deletion and all(fragment.physical_rows for fragment in drawn)
+    assert totals.live_counts == ([fragment.physical_rows for fragment in drawn] if is_known else None)
     assert totals.num_overlays == sum(len(fragment.overlays) for fragment in drawn)
     assert totals.has_spilled_lineage == any(fragment.HasField("column_row_ids") for fragment in drawn)
     if any(0 < each.physical_rows == each.deletion_file.num_deleted_rows for each in drawn):
