@@ -1,7 +1,8 @@
 """KeyIndex: finds the rows of the source that have the same keys as some rows of the table.
 
 The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
-same time for any number of source rows::
+same time for any number of source rows. Most keys of the table that are not in the source are excluded before, because
+no hash of the source begins with the same, longer sequence of bits::
 
     hash of a table row -> leading bits -> range of sorted hashes -> equal hashes -> equal keys
 """
@@ -26,6 +27,9 @@ _MOST_PAIRS: Final = 1 << 22
 """Maximum number of pairs of rows to compare at a time, if several rows of the source have the same key."""
 
 _HASH_BITS: Final = 64
+_FILTER_BITS: Final = 3
+"""Number of further bits of a hash by which keys are excluded."""
+
 _MAX_INT32: Final = (1 << 31) - 1
 
 
@@ -46,12 +50,13 @@ class KeyIndex:
         order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[order]
         self._rows = rows[order]
-        # Twice as many ranges as rows, so that most keys of the table that are not in the source have an empty range.
-        num_bits = len(rows).bit_length() + 1
+        num_bits = max(1, len(rows).bit_length())
         self._shift = np.uint64(_HASH_BITS - num_bits)
-        buckets = self._hashes >> self._shift
-        starts = np.searchsorted(buckets, np.arange((1 << num_bits) + 1, dtype=np.uint64))
+        starts = np.searchsorted(self._hashes >> self._shift, np.arange((1 << num_bits) + 1, dtype=np.uint64))
         self._starts = starts.astype(np.int32) if len(rows) <= _MAX_INT32 else starts
+        self._filter_shift = self._shift - np.uint64(_FILTER_BITS)
+        self._is_present = np.zeros(1 << (num_bits + _FILTER_BITS), np.bool_)
+        self._is_present[self._hashes >> self._filter_shift] = True
 
     def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Yield pairs of equal keys, as numbers of source rows, and indices of the given rows.
@@ -60,12 +65,11 @@ class KeyIndex:
             columns: key columns of rows of the table, of the same types.
         """
         hashes = hash_keys(columns)
-        buckets = (hashes >> self._shift).astype(np.int64)
+        may_match = self._is_present[(hashes >> self._filter_shift).view(np.int64)]
+        probes = np.flatnonzero(may_match & complete_keys(columns))
+        buckets = (hashes[probes] >> self._shift).view(np.int64)
         starts = self._starts[buckets]
         counts = self._starts[buckets + 1] - starts
-        counts[~complete_keys(columns)] = 0
-        probes = np.flatnonzero(counts)
-        starts, counts = starts[probes], counts[probes]
         totals = np.cumsum(counts)
         low = 0
         while low < len(probes):
