@@ -83,6 +83,12 @@ class Write:
 CAST = {"path": "a", "data_type": pa.int32()}
 SEVENS = pa.table({"a": [700, 7000]})
 
+
+def _upsert(dataset: LanceDataset) -> None:
+    rows = pa.table({"a": [3, 13, 23, 777]})
+    dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+
+
 WRITES = {
     "create": Write(_append(mode="create", max_rows_per_file=10), _nothing),
     "append": Write(_append(max_rows_per_file=10)),
@@ -119,6 +125,14 @@ WRITES = {
     "update of the same rows": Write(
         _on(lambda dataset: dataset.update({"a": "a + 500"}, "a % 7 = 0")),
         rival=_on(lambda dataset: dataset.update({"a": "a + 50"}, "a % 7 = 0")),
+    ),
+    "upsert": Write(_on(lambda dataset: _upsert(dataset))),
+    "upsert beside a delete": Write(
+        _on(lambda dataset: _upsert(dataset)), rival=_on(lambda dataset: dataset.delete("a % 10 = 1"))
+    ),
+    "upsert beside an append": Write(_on(lambda dataset: _upsert(dataset)), rival=_append(pa.table({"a": [77]}))),
+    "upsert of the same rows": Write(
+        _on(lambda dataset: _upsert(dataset)), rival=_on(lambda dataset: _upsert(dataset))
     ),
     "compaction": Write(_on(lambda dataset: dataset.optimize.compact_files(**TARGET))),
     "compaction with threads": Write(_on(lambda dataset: dataset.optimize.compact_files(num_threads=2, **TARGET))),

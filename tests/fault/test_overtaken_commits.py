@@ -51,6 +51,8 @@ EFFECTS: dict[str, Shows] = {
     "update": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {1, 2, 3} & _numbers(dataset),
     "replace rows": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {2, 3} & _numbers(dataset),
     "update rows": lambda dataset, prepared: 35 in dataset.to_table(columns=["b"])["b"].to_pylist(),
+    "upsert": lambda dataset, prepared: 6 in _numbers(dataset) and 61 in dataset.to_table()["b"].to_pylist(),
+    "upsert of some columns": lambda dataset, prepared: 6 in _numbers(dataset),
     "add columns": lambda dataset, prepared: "z" in dataset.schema.names,
     "add values": lambda dataset, prepared: "z" in dataset.schema.names,
     "join columns": lambda dataset, prepared: "z" in dataset.schema.names,

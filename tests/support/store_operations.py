@@ -28,6 +28,8 @@ from lance_core.transactions.transaction import Transaction
 OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": pa.array([10, 20, 30], pa.int64())})
 NEW = pa.table({"a": pa.array([4, 5], pa.int64()), "b": pa.array([40, 50], pa.int64())})
 
+UPSERTED = pa.table({"a": pa.array([2, 5, 6], pa.int64()), "b": pa.array([21, 51, 61], pa.int64())})
+
 Options = dict[str, str]
 Action = Callable[[str, Options], object]
 
@@ -245,6 +247,10 @@ def _clone(deep: bool) -> Action:
     return act
 
 
+def _upsert(dataset: lance_core.LanceDataset, rows: pa.Table) -> None:
+    dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+
+
 def _cleanup(dataset: lance_core.LanceDataset) -> None:
     stats = dataset.cleanup_old_versions(retain_versions=1)
     if stats.failed_deletes:
@@ -276,6 +282,10 @@ OPERATIONS: dict[str, StoreOperation] = {
     ),
     "update rows": StoreOperation(
         _on(lambda dataset: dataset.update({"b": "a * 7"}, "a > 1")), _steps(_table, _append)
+    ),
+    "upsert": StoreOperation(_on(lambda dataset: _upsert(dataset, UPSERTED)), _steps(_table, _append)),
+    "upsert of some columns": StoreOperation(
+        _on(lambda dataset: _upsert(dataset, UPSERTED.select(["a"]))), _steps(_wide_table, _append)
     ),
     "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
     "add values": StoreOperation(_on(lambda dataset: dataset.add_columns({"z": "a + b"})), _steps(_table, _append)),
