@@ -85,6 +85,9 @@ class RowCosts:
         taken = self.of_store.request_seconds + num_rows * self.num_leaves * _TAKEN_SECONDS
         taken = taken + read_bytes / self.of_store.bytes_per_second
         cheaper: npt.NDArray[np.bool_] = spans * self._scanned_seconds <= taken
+        if self.of_store.is_remote:
+            # If all bytes are read in either case, a range needs fewer requests.
+            cheaper |= apart >= spans * self.row_bytes
         return cheaper & (num_rows >= _MIN_RANGE_ROWS)
 
     @property

@@ -179,18 +179,26 @@ def read_found(
     for fetch in plan_fetches(rows, costs):
         some = rows[fetch.start : fetch.stop]
         if fetch.in_range:
-            yield from _read_range(reader, wanted, some, config)
+            first, stop = int(some[0]), int(some[-1]) + 1
+            if costs.of_store.is_remote and 2 * (stop - first) > reader.num_live_rows:
+                # Whole pages are requested ahead; parts of pages need further requests.
+                first, stop = 0, reader.num_live_rows
+            yield from _read_range(reader, wanted, some, (first, stop), config)
             continue
         for start in range(0, len(some), most_taken):
             yield from slices(reader.take(wanted, some[start : start + most_taken], table), config.batch_rows)
 
 
 def _read_range(
-    reader: RowReader, wanted: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
+    reader: RowReader,
+    wanted: Schema,
+    rows: npt.NDArray[np.int64],
+    row_range: tuple[int, int],
+    config: ReadConfig,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows that are picked from the range between the first and the last."""
-    position = int(rows[0])
-    for run in reader.runs(wanted, position, int(rows[-1]) + 1, config, _run_rows(config)):
+    """Yield rows that are picked from a range that contains them."""
+    position, stop = row_range
+    for run in reader.runs(wanted, position, stop, config, _run_rows(config)):
         low, high = np.searchsorted(rows, [position, position + run.num_rows])
         some = rows[low:high]
         if some.size == run.num_rows:

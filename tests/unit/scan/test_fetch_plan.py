@@ -65,3 +65,9 @@ def test_requests_that_a_store_joins_save_no_bytes() -> None:
 
 def test_rows_of_columns_that_no_file_stores_are_computed_individually() -> None:
     assert plan_fetches(EVERY, RowCosts(0, 0.0, MEMORY_COSTS)) == [Fetch(0, len(EVERY), in_range=False)]
+
+
+def test_object_store_reads_a_range_if_individual_rows_would_take_as_many_bytes() -> None:
+    rows = np.arange(0, 2_000_000, 200)
+    assert [in_range for *_, in_range in planned(rows, RowCosts(5, 160.0, REMOTE_COSTS))] == [True]
+    assert [in_range for *_, in_range in planned(rows, RowCosts(5, 160.0, MEMORY_COSTS))] == [False]
