@@ -210,8 +210,10 @@ OPERATION_EXTRAS = {"Other", "ReserveFragments", "UpdateBases", "UpdateMemWalSta
 FRAGMENT_MEMBERS = {
     "count_rows",
     "create",
+    "create_from_file",
     "data_files",
     "delete",
+    "delete_rows",
     "deletion_file",
     "fragment_id",
     "head",
