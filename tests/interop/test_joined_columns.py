@@ -314,6 +314,7 @@ def _double(uri: str, pickled: bytes) -> bytes:
     return pickle.dumps(fragment.merge_columns({"c": "a * 2"}))
 
 
+@pytest.mark.slow
 def test_fragments_are_changed_in_other_processes_and_committed_together(tmp_path: Path) -> None:
     uri = _tables(tmp_path)["lance_core"]
     dataset = lance_core.dataset(uri)

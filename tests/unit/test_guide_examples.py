@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,11 @@ import pytest
 
 import lance_core
 from lance_core.errors import DatasetNotFoundError
-
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+from tests.support import documentation
 
 
 def examples(guide: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
+    return documentation.examples(f"docs/guides/{guide}")
 
 
 def run(text: str, root: Path, namespace: dict[str, Any]) -> None:
@@ -84,10 +84,27 @@ def test_doctor_example_runs(tmp_path) -> None:
     run(text, tmp_path, {"uri": uri, "storage_options": None})
 
 
-def test_object_store_example_counts_the_requests_of_a_registered_store(tmp_path) -> None:
-    (text,) = [text for text in examples("object-stores.md") if "register_store" in text]
-    namespace: dict[str, Any] = {"lance_core": lance_core, "table": pa.table({"x": [1, 2]})}
-    run(text, tmp_path, namespace)
+def test_object_store_examples_run(tmp_path, monkeypatch) -> None:
+    """In a directory instead of a bucket, except for the last one, which counts the requests of a registered store."""
+    locks: list[str] = []
+
+    class Redis:
+        def lock(self, name: str, timeout: int) -> contextlib.AbstractContextManager[None]:
+            locks.append(name)
+            return contextlib.nullcontext()
+
+    namespace: dict[str, Any] = {
+        "lance_core": lance_core,
+        "contextmanager": contextlib.contextmanager,
+        "redis": Redis(),
+        "table": pa.table({"x": [-1, 2]}),
+        "uri": str(tmp_path / "bucket" / "points"),
+    }
+    monkeypatch.setattr("logging.Logger.setLevel", lambda *_: None)
+    for text in examples("object-stores.md"):
+        run(text.replace('"s3://', '"/'), tmp_path, namespace)
+    assert locks == ["points-2", "points-3"]
+    assert lance_core.dataset(namespace["uri"]).to_table()["x"].to_pylist() == [2, 2]
     assert namespace["counting"].num_gets > 0
     with pytest.raises(DatasetNotFoundError):
         lance_core.dataset("memory://counted/points")

@@ -1,0 +1,47 @@
+"""Every code block of the README and the guides is run by a test, or says why it is not."""
+
+from tests.support.documentation import ROOT, all_blocks
+
+RUNNERS = {
+    ("README.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("README.md", "python"): "tests/dagster/test_documented_code.py",
+    ("README.md", "yaml"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/add-to-your-dagster-project.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/add-to-your-dagster-project.md", "python"): "tests/dagster/test_components.py",
+    ("docs/guides/blobs.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/branches.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/change-columns.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/checks-and-health.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/checks-and-health.md", "python"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/declare-datasets.md", "python"): "tests/dagster/test_components.py",
+    ("docs/guides/declare-datasets.md", "yaml"): "tests/dagster/test_components.py",
+    ("docs/guides/doctor.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/doctor.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/ingest-your-own-files.md", "python"): "tests/dagster/test_guides.py",
+    ("docs/guides/ingest-your-own-files.md", "yaml"): "tests/dagster/test_guides.py",
+    ("docs/guides/io-manager.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/io-manager.md", "python"): "tests/dagster/test_io_manager_guide.py",
+    ("docs/guides/maintenance.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/maintenance.md", "yaml"): "tests/dagster/test_maintenance_guide.py",
+    ("docs/guides/object-stores.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/partitions.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/partitions.md", "python"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/read-tables.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/sensors.md", "python"): "tests/dagster/test_sensors_guide.py",
+    ("docs/guides/spark.md", "python"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/ui.md", "bash"): "tests/dagster/test_documented_code.py",
+}
+"""Page and language -> the test that runs the blocks. Tests of several pages name each of them."""
+
+MOST_BLOCKS_NOT_RUN = 3
+
+
+def test_every_code_block_is_run_by_a_test() -> None:
+    assert {(block.page, block.language) for block in all_blocks() if block.reason is None} == set(RUNNERS)
+    for (page, _), test in RUNNERS.items():
+        text = (ROOT / test).read_text()
+        assert page.rpartition("/")[2] in text or "all_blocks" in text, f"{test} does not run the blocks of {page}"
+
+
+def test_few_code_blocks_are_not_run() -> None:
+    assert len([block for block in all_blocks() if block.reason is not None]) <= MOST_BLOCKS_NOT_RUN

@@ -1,0 +1,156 @@
+"""The code blocks of the README, and of guides that have no test of their own; the commands of all pages."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+import pyarrow as pa
+import pytest
+import yaml
+from dagster._cli import create_dagster_cli
+from dagster._core.system_config.objects import ResolvedRunConfig
+
+import lance_core
+from lance_core.cli import main as inspect_main
+from lance_pipelines import cli
+from lance_pipelines.definitions import application
+from lance_pipelines.ops.ingest_config import IngestConfig
+from lance_pipelines.settings import Settings
+from tests.support.documentation import all_blocks, examples
+
+NOT_PROGRAMS_OF_THE_PROJECT = {"pip", "mkdir", "cp", "export", "pytest", "uv"}
+
+
+def run(text: str, root: Path, namespace: dict[str, Any]) -> dict[str, Any]:
+    """Run an example; absolute paths and buckets in it are directories below ``root``."""
+    below = re.sub(r'(?<=")(?:s3:/)?/(?=\w)', f"{root}/", text)
+    exec(compile(below, "example", "exec"), namespace)
+    return namespace
+
+
+# ── README ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_python_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = pa.table({"package": ["pip"] * 9, "path": ["x"] * 9, "size_bytes": range(9)})
+    for uri in ("warehouse/installed_files.lance", str(tmp_path / "lake" / "embeddings.lance")):
+        lance_core.write_dataset(rows, uri)
+    namespace: dict[str, Any] = {}
+    for text in examples("README.md"):
+        run(text, tmp_path, namespace)
+    assert namespace["table"].tags.list().keys() == {"release-1"}
+    assert namespace["trial"].to_table() == rows
+    assert lance_core.dataset(tmp_path / "scratch" / "embeddings.lance").to_table() == rows
+
+
+def test_the_run_configuration_of_the_readme_is_accepted() -> None:
+    (text,) = examples("README.md", "yaml")
+    document = yaml.safe_load(text)
+    definitions = application(Settings(warehouse="/warehouse"))
+    ResolvedRunConfig.build(definitions.resolve_job_def("installed_files__ingest"), document)
+    IngestConfig(**document["ops"]["installed_files"]["config"])
+
+
+# ── Guides ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_examples_of_the_guide_to_partitions_run(tmp_path: Path) -> None:
+    page = "docs/guides/partitions.md"
+    times = pa.array([1710460800_000_000, 1710547200_000_000], pa.timestamp("us"))  # March 15 and 16, 2024
+    uri = tmp_path / "data" / "lake" / "trips.lance"
+    lance_core.write_dataset(pa.table({"pickup_time": times, "fare": [1.0, 2.0]}), uri)
+    namespace: dict[str, Any] = {"new_rows": pa.table({"pickup_time": times[:1], "fare": [9.0]})}
+    for text in examples(page):
+        run(text, tmp_path, namespace)
+    assert namespace["trips"].partitions.has_partition_key("2024-03-15")
+    assert {each.dimension for each in namespace["partition_by"]} == {"date", "region"}
+    assert sorted(namespace["dataset"].to_table()["fare"].to_pylist()) == [2.0, 9.0]
+
+
+def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
+    from lance_pipelines import build_definitions
+
+    namespace: dict[str, Any] = {}
+    for text in examples("docs/guides/checks-and-health.md"):
+        run(text, tmp_path, namespace)
+    defs = dg.Definitions.merge(
+        build_definitions([namespace["events"]]), dg.Definitions(schedules=[namespace["nightly"]])
+    )
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_the_example_of_the_guide_to_spark_is_a_declaration(tmp_path: Path) -> None:
+    (text,) = examples("docs/guides/spark.md")
+    run(text, tmp_path, {})
+
+
+# ── Commands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parsed_by_click(group: click.Group, arguments: Sequence[str], parent: click.Context | None = None) -> click.Context:
+    """Parse a command line without running it."""
+    context = group.make_context(group.name, list(arguments), parent=parent)
+    _, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+    assert command is not None
+    if isinstance(command, click.Group):
+        return parsed_by_click(command, rest, context)
+    return command.make_context(command.name, rest, parent=context)
+
+
+def check_dagster(arguments: Sequence[str]) -> None:
+    context = parsed_by_click(create_dagster_cli(), arguments)
+    job = context.params.get("job_name")
+    if job is not None:
+        application(Settings(warehouse="/warehouse")).resolve_job_def(job)
+
+
+def check_inspection(arguments: Sequence[str], root: Path) -> None:
+    """The command runs, on a table below ``root``."""
+    uri = str(root / "points.lance")
+    lance_core.write_dataset(pa.table({"x": [1]}), uri)
+    assert inspect_main([uri if "://" in argument else argument for argument in arguments]) == 0
+
+
+def check_module(arguments: Sequence[str]) -> None:
+    assert arguments[0] == "-m"
+    assert importlib.util.find_spec(arguments[1]) is not None
+
+
+COMMANDS = [
+    (block.page, command)
+    for block in all_blocks()
+    if block.language == "bash" and block.reason is None
+    for line in block.text.splitlines()
+    if line.strip()
+    for command in line.split(" && ")
+]
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_documented_commands_are_accepted(
+    page: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = shlex.split(command, comments=True)
+    while words and (words[:2] == ["uv", "run"] or "=" in words[0]):
+        words = words[2:] if words[0] == "uv" else words[1:]
+    if not words or words[0] in NOT_PROGRAMS_OF_THE_PROJECT:
+        return
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.yaml", "lake.py"):
+        (tmp_path / name).touch()
+    checks: dict[str, Callable[[Sequence[str]], object]] = {
+        "lance-pipelines": lambda arguments: parsed_by_click(cli.main, arguments),
+        "lance-core": lambda arguments: check_inspection(arguments, tmp_path),
+        "dagster": check_dagster,
+        "python": check_module,
+        "dg": lambda arguments: None,  # tests/dagster/test_components.py runs the scaffolder
+    }
+    checks[words[0]](words[1:])
