@@ -183,7 +183,7 @@ def _check_members(table: Sequence[Field], source: Sequence[Field], path: tuple[
             raise NotSupportedError(
                 f"rows cannot be updated from a source that lacks the member {'.'.join(here)!r}", column=".".join(here)
             )
-        if field.name in known:
+        if field.name in known and not field.is_blob:
             _check_members(field.children, known[field.name].children, here)
 
 

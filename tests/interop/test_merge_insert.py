@@ -13,6 +13,7 @@ from lance_core.errors import InvalidMergeError
 
 LIBRARIES: dict[str, Any] = {"pylance": lance, "lance_core": lance_core}
 COUNTS = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+BLOB_V1 = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
 Build = Callable[[Any], Any]
 
 
@@ -329,3 +330,26 @@ def test_uncommitted_merge_can_be_committed_by_the_other_library(tmp_path: Path,
         assert table["b"].to_pylist() == [
             "v0", "v1", "v2", "v103", "v104", "v5", "v6", "v7", "v108", "v9", "v120", "v121"
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_are_updated_and_inserted(tmp_path: Path, library: str, version: str) -> None:
+    """A blob of 2.2 is declared as a struct, whose members the given one need not have."""
+    field = lance_core.blob_field("b") if version == "2.2" else BLOB_V1
+
+    def blobs(*values: bytes | None) -> pa.Array:
+        return lance_core.blob_array(values) if version == "2.2" else pa.array(values, pa.large_binary())
+
+    uri = str(tmp_path / "t")
+    schema = pa.schema([pa.field("a", pa.int64()), field])
+    old = pa.table([pa.array([0, 1, 2], pa.int64()), blobs(b"x" * 70_000, b"y", None)], schema=schema)
+    new = pa.table([pa.array([1, 2, 3], pa.int64()), blobs(None, b"z" * 70_000, b"w")], schema=schema)
+    lance.write_dataset(old, uri, data_storage_version=version)
+
+    merged = upsert(LIBRARIES[library].dataset(uri).merge_insert("a")).execute(new)
+
+    assert [merged[name] for name in COUNTS] == [1, 2, 0]
+    for opened in LIBRARIES.values():
+        found = opened.dataset(uri).to_table(blob_handling="all_binary").sort_by("a")["b"].to_pylist()
+        assert found == [b"x" * 70_000, None, b"z" * 70_000, b"w"]
