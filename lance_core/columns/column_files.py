@@ -46,10 +46,15 @@ __all__ = ["ColumnFiles", "commit_columns", "deleted_rows", "new_files", "with_d
 
 
 class ColumnFiles:
-    """The files that the attempts of one change have written. An attempt uses those of earlier ones that still fit."""
+    """The files that the attempts of one change have written. An attempt uses those of earlier ones that still fit.
 
-    def __init__(self) -> None:
+    Args:
+        durable: whether the files must be durable; if not, the commit must make them durable.
+    """
+
+    def __init__(self, *, durable: bool = True) -> None:
         """Initialize without files."""
+        self._durable = durable
         self._written: dict[tuple[str, Schema], DataFile] = {}
         self._names: list[tuple[DataPlace, str]] = []
 
@@ -97,6 +102,10 @@ class ColumnFiles:
         drop_dead_files(changed.message, schema.field_ids())
         return changed
 
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the files, which are below the table's own root."""
+        return tuple(place.store.join(place.directory, name) for place, name in self._names)
+
     def remove(self, kept: Iterable[Fragment] = ()) -> None:
         """Remove the files to which none of the given fragments refers."""
         names = {path for fragment in kept for path in fragment.data_file_paths}
@@ -104,7 +113,7 @@ class ColumnFiles:
 
     def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView) -> DataFile:
         place = view.locator.data_place(None)
-        new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version))
+        new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version), durable=self._durable)
         self._names.append((place, new.name))
         try:
             for batch in batches:
@@ -149,7 +158,7 @@ def commit_columns(
     """
     view.log.require_commits()
     attempts = Replanning(view, change, policy)
-    files = ColumnFiles()
+    files = ColumnFiles(durable=False)
     attempted: list[tuple[CommitProgress, Sequence[Fragment]]] = []
     try:
         while True:
@@ -159,6 +168,7 @@ def commit_columns(
                 attempted.append((progress, operation.added_files(latest.manifest)))
                 options = CommitOptions(
                     storage_options=latest.storage_options,
+                    unsynced_files=files.paths(),
                     checks_files=False,
                     is_first_try=True,
                     progress=progress,

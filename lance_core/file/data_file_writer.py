@@ -85,8 +85,11 @@ class DataFileWriter(ABC):
         """Add or replace an entry in the schema metadata of the file."""
 
     @abstractmethod
-    def finish(self) -> WrittenFile:
+    def finish(self, *, durable: bool = True) -> WrittenFile:
         """Complete the file and commit the stream.
+
+        Args:
+            durable: whether the file must be durable when this returns.
 
         Raises:
             InvalidInputError: the writer was finished or aborted, or an earlier write failed.

@@ -128,7 +128,7 @@ class FileWriter(DataFileWriter):
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
-    def finish(self) -> WrittenFile:
+    def finish(self, *, durable: bool = True) -> WrittenFile:
         """Write the collected data, the metadata, and the footer, and commit the stream.
 
         Raises:
@@ -138,12 +138,12 @@ class FileWriter(DataFileWriter):
         self._require_open()
         self._is_open = False
         try:
-            return self._finished()
+            return self._finished(durable=durable)
         except BaseException:
             self.abort()
             raise
 
-    def _finished(self) -> WrittenFile:
+    def _finished(self, *, durable: bool) -> WrittenFile:
         for column in self._columns:
             column.flush(self)
         self._queue.drain()
@@ -151,7 +151,7 @@ class FileWriter(DataFileWriter):
         finished = [done for column in self._columns for done in column.finish(self)]
         self._write_tail(finished)
         num_bytes = self._stream.position
-        self._stream.commit()
+        self._stream.commit(durable=durable)
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=num_bytes,

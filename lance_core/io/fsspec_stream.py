@@ -47,8 +47,9 @@ class FsspecWriteStream(WriteStream):
         self._open().write(view)
         self._position += len(view)
 
-    def commit(self) -> None:
-        """Send the collected data."""
+    def commit(self, *, durable: bool = True) -> None:
+        """Send the collected data; an object that is visible is durable."""
+        del durable
         file = self._open()
         if self._position <= _KEPT_IN_MEMORY_BYTES:
             file.seek(0)

@@ -145,7 +145,8 @@ class MemoryWriteStream(WriteStream):
         self._parts.append(part)
         self._position += len(part)
 
-    def commit(self) -> None:
+    def commit(self, *, durable: bool = True) -> None:
+        del durable
         if self._parts is None:
             raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
         self._store.put(self._path, b"".join(self._parts))

@@ -95,8 +95,8 @@ class WriteStream(Protocol):
         """Append bytes."""
         ...
 
-    def commit(self) -> None:
-        """Make the object visible, complete, and durable."""
+    def commit(self, *, durable: bool = True) -> None:
+        """Make the object visible, complete, and, unless ``durable`` is False, durable, as ``ObjectStore.put`` does."""
         ...
 
     def abort(self) -> None:

@@ -87,8 +87,9 @@ class S3WriteStream(WriteStream):
             self._send(bytes(self._buffer[:size]))
             del self._buffer[:size]
 
-    def commit(self) -> None:
-        """Make the object visible."""
+    def commit(self, *, durable: bool = True) -> None:
+        """Make the object visible; it is then durable."""
+        del durable
         self._require_open("commit")
         if self._upload_id is None:
             self._client.call("put_object", self._place, **self._target, Body=bytes(self._buffer))

@@ -120,9 +120,10 @@ class Basis:
     def unsynced_files(self) -> list[str]:
         """Return the files of the change that must be made durable together with its version."""
         operation = self._transaction.operation
-        if self._rebase is None or not operation.hides_rows:
-            return []
-        return self._rebase.unsynced_files(operation)
+        files = list(self._options.unsynced_files)
+        if self._rebase is not None and operation.hides_rows:
+            files += self._rebase.unsynced_files(operation)
+        return files
 
     def discard(self, kept: Manifest | None = None) -> None:
         """Remove the files written so far, except those to which ``kept`` refers; ignore failures."""

@@ -61,6 +61,7 @@ class CommitOptions:
             changes.
         refuses_new_rows: whether versions that may add or change rows, in any fragment, conflict with the change. For
             a change that applies to all rows that match a predicate, including rows that others add concurrently.
+        unsynced_files: paths of files in the store of the table that must become durable before the version appears.
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
             change without ``affected_rows``. The checks are not needed if the caller has just written the files.
         file_version: the data file version for an Overwrite without data files; None for the table's version or, for a
@@ -85,6 +86,7 @@ class CommitOptions:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     affected_rows: Mapping[int, BitMap] | None = None
     refuses_new_rows: bool = False
+    unsynced_files: tuple[str, ...] = field(default=(), repr=False)
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
     is_first_try: bool = False

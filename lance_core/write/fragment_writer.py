@@ -8,7 +8,7 @@ complete. After any failure, the files written by the call are removed, because 
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError
 from lance_core.file.blob_sidecars import Sidecars, data_file_leftover
@@ -39,10 +39,14 @@ __all__ = [
     "DataFiles",
     "NewDataFile",
     "check_data_names",
+    "data_paths",
     "remove_data_files",
     "remove_placed_files",
     "write_data_files",
 ]
+
+_LARGE_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size in bytes of a file that need not be durable before the commit."""
 
 
 def write_data_files(
@@ -54,6 +58,7 @@ def write_data_files(
     dictionaries: Mapping[int, pa.Array] | None = None,
     external: ExternalValues | None = None,
     progress: FragmentWriteProgress | None = None,
+    durable: bool = True,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -65,6 +70,8 @@ def write_data_files(
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
         progress: is told of every fragment that is started or complete.
+        durable: whether the files must be durable. If not, the commit must sync those below the table's own root
+            (:func:`data_paths`).
 
     Returns:
         One fragment per file, each with id 0; an empty list if there are no rows.
@@ -73,7 +80,7 @@ def write_data_files(
         SchemaMismatchError: a batch is incompatible with the schema.
         StorageError: a storage operation failed.
     """
-    files = DataFiles(places, schema, config, dictionaries, external, progress)
+    files = DataFiles(places, schema, config, dictionaries, external, progress, durable=durable)
     try:
         for batch in batches:
             files.write(batch)
@@ -93,6 +100,7 @@ class DataFiles:
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
         progress: is told of every fragment that is started or complete.
+        durable: whether the files must be durable; see :func:`write_data_files`.
 
     Attributes:
         finished: the fragments of the finished files, each with id 0.
@@ -106,8 +114,11 @@ class DataFiles:
         dictionaries: Mapping[int, pa.Array] | None = None,
         external: ExternalValues | None = None,
         progress: FragmentWriteProgress | None = None,
+        *,
+        durable: bool = True,
     ) -> None:
         """Initialize without writing anything."""
+        self._durable = durable
         self._places = cycle(places)
         self._schema = schema
         self._config = config
@@ -161,7 +172,12 @@ class DataFiles:
                 self._progress.begin(FragmentMetadata(id=0, files=[], physical_rows=None))  # type: ignore[arg-type]  # as in pylance
             place = next(self._places)
             self._current = NewDataFile(
-                place, self._schema, self._config, dictionaries=self._dictionaries, external=self._external
+                place,
+                self._schema,
+                self._config,
+                dictionaries=self._dictionaries,
+                external=self._external,
+                durable=self._durable,
             )
             self._names.append((place, self._current.name))
         return self._current
@@ -185,6 +201,8 @@ class NewDataFile:
         config: settings for the file.
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
+        durable: whether the finished file must be durable. If not, the commit must sync it if it is below the table's
+            own root.
 
     Attributes:
         name: the name of the file in its directory.
@@ -198,8 +216,11 @@ class NewDataFile:
         *,
         dictionaries: Mapping[int, pa.Array] | None = None,
         external: ExternalValues | None = None,
+        durable: bool = True,
     ) -> None:
         """Create the file."""
+        # Other files may belong to a store that the commit does not use.
+        self._durable = durable or place.base_id is not None
         check_storable(schema, config.version)
         self.name = data_file_name(config.file_token)
         self._file_version = config.version
@@ -236,7 +257,8 @@ class NewDataFile:
 
     def finish(self) -> Fragment:
         """Complete the file and return its fragment, which has id 0."""
-        written = self._writer.finish()
+        # A large file is synced before the commit, which other writers could overtake in the meantime.
+        written = self._writer.finish(durable=self._durable or self.num_bytes > _LARGE_BYTES)
         file = DataFile(
             path=self.name,
             field_ids=written.field_ids,
@@ -253,6 +275,12 @@ class NewDataFile:
             self._writer.abort()
         finally:
             self._sidecars.abort()
+
+
+def data_paths(store: ObjectStore, root: str, fragments: Iterable[Fragment]) -> list[str]:
+    """Return the paths of the data files of some fragments that are below the table's own root."""
+    files = [file for fragment in fragments for file in fragment.files]
+    return [store.join(root, DATA_DIRECTORY, file.path) for file in files if file.base_id is None]
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:

@@ -27,7 +27,7 @@ from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction, checked_properties
 from lance_core.write.data_input import to_reader
-from lance_core.write.fragment_writer import remove_placed_files, write_data_files
+from lance_core.write.fragment_writer import data_paths, remove_placed_files, write_data_files
 from lance_core.write.request import WriteRequest, requested_version
 from lance_core.write.target import Mode, WriteTarget, data_places, known_dictionaries
 
@@ -105,6 +105,8 @@ def stage_rows(
     request: WriteRequest,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    durable: bool = True,
 ) -> Transaction:
     """Write rows as fragments and return an uncommitted transaction that adds them.
 
@@ -116,6 +118,7 @@ def stage_rows(
         request: the settings of the write.
         properties: the properties of the transaction.
         storage_options: options for the stores of base paths and blob URIs.
+        durable: whether the files must be durable; see :func:`~lance_core.write.fragment_writer.write_data_files`.
     """
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, request.mode, reader.schema, request.file_version)
@@ -140,6 +143,7 @@ def stage_rows(
             storage_options=storage_options,
         ),
         progress=request.progress,
+        durable=durable,
     )
     operation = (
         Append(fragments=tuple(fragments))
@@ -188,10 +192,14 @@ def _write_rows(
     progress = CommitProgress(line=commit_options.progress.line)
     transaction: Transaction | None = None
     try:
-        transaction = stage_rows(log, manifest, data, schema, request, properties, commit_options.storage_options)
+        transaction = stage_rows(
+            log, manifest, data, schema, request, properties, commit_options.storage_options, durable=False
+        )
+        paths = data_paths(log.store, log.root, transaction.operation.added_fragments())
         here = replace(
             commit_options,
             create_only=transaction.operation.makes_tables and mode is not Mode.OVERWRITE,
+            unsynced_files=tuple(paths),
             checks_files=False,
             file_version=request.file_version,
             is_first_try=True,

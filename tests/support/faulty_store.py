@@ -143,8 +143,8 @@ class FaultyStream:
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
         self.store.run("write", self.path, lambda: self.inner.write(data))
 
-    def commit(self) -> None:
-        self.store.run("commit", self.path, self.inner.commit)
+    def commit(self, *, durable: bool = True) -> None:
+        self.store.run("commit", self.path, lambda: self.inner.commit(durable=durable))
 
     def abort(self) -> None:
         self.inner.abort()

@@ -134,7 +134,7 @@ class LegacyFileWriter(DataFileWriter):
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
-    def finish(self) -> WrittenFile:
+    def finish(self, *, durable: bool = True) -> WrittenFile:
         """Write the collected rows, the tables, the messages, and the footer, and commit the stream.
 
         Raises:
@@ -147,7 +147,7 @@ class LegacyFileWriter(DataFileWriter):
             self._write_groups(self._groups.rest())
         self._write_tail()
         self._flush()
-        self._stream.commit()
+        self._stream.commit(durable=durable)
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,

@@ -4,11 +4,13 @@ import errno
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lance_core
 from lance_core.errors import StorageError
 from lance_core.io.local_store import LocalStore
+from lance_core.write import fragment_writer
 
 
 class Calls:
@@ -96,8 +98,6 @@ def test_object_that_depends_on_a_missing_one_does_not_appear(tmp_path: Path, ve
 
 def test_version_appears_after_all_files_it_references_are_durable(calls: Calls, tmp_path: Path) -> None:
     """Also the deletion file of a delete that was merged with another."""
-    import pyarrow as pa
-
     uri = str(tmp_path / "t")
     lance_core.write_dataset(pa.table({"id": range(10)}), uri)
     stale = lance_core.dataset(uri)
@@ -110,12 +110,54 @@ def test_version_appears_after_all_files_it_references_are_durable(calls: Calls,
         [name] = [each for each in log.newer_than(0) if each.version == version]
         named = {f"{uri}/{file}" for file in _named(log.read(name))}
         before = calls.synced_before(("name", log.path(name)))
-        # A data file is synced under its temporary name.
-        durable = {path if "/.tmp" not in path else f"{uri}/data/{path.rpartition('-')[2]}" for path in before}
-        assert named - durable - {f"{uri}/data/{file.path}" for file in _old_files(log, version)} == set()
+        assert named - before - {f"{uri}/data/{file.path}" for file in _old_files(log, version)} == set()
+        assert f"{uri}/{'_deletions' if version == 3 else 'data'}" in before
         assert f"{log.path(name)}#1" in before
     assert f"{uri}/_versions" in calls.synced()
     assert not [path for path in calls.synced() if path.endswith((".txn", ".json", "_transactions"))]
+
+
+@pytest.mark.parametrize("change", ["append", "add columns"])
+def test_files_of_a_change_are_synced_once_and_together_with_its_manifest(
+    calls: Calls, tmp_path: Path, change: str
+) -> None:
+    uri = str(tmp_path / "t")
+    dataset = lance_core.write_dataset(pa.table({"id": range(12)}), uri, max_rows_per_file=4)
+    calls.seen.clear()
+    if change == "append":
+        dataset.insert(pa.table({"id": range(12)}), max_rows_per_file=4)
+    else:
+        dataset.add_columns({"twice": "id * 2"})
+    synced = [path for verb, path in calls.seen if verb == "fsync"]
+    assert len(synced) == len(set(synced)) == 3 + 1 + 1 + 1
+    assert len([path for path in synced if path.endswith(".lance")]) == 3
+    renamed = [("name", path) for path in synced if path.endswith(".lance")]
+    # Each file had its name before the first sync.
+    assert all(call in calls.seen[: calls.seen.index(("fsync", synced[0]))] for call in renamed)
+
+
+def test_files_that_no_commit_follows_are_durable_at_once(calls: Calls, tmp_path: Path) -> None:
+    [fragment] = lance_core.write_fragments(pa.table({"id": [1]}), str(tmp_path / "t"))
+    [written] = [path for path in calls.synced() if path.endswith(".lance")]
+    assert written.rpartition("-")[2] == fragment.files[0].path
+    assert f"{tmp_path}/t/data" in calls.synced()
+
+
+def test_files_in_another_base_are_durable_before_the_commit(calls: Calls, tmp_path: Path) -> None:
+    base = lance_core.DatasetBasePath(str(tmp_path / "b"), name="b")
+    rows = pa.table({"id": [1]})
+    lance_core.write_dataset(rows, str(tmp_path / "t"), initial_bases=[base], target_bases=["b"])
+    [written] = [path for path in calls.synced() if path.endswith(".lance")]
+    assert written.startswith(f"{tmp_path}/b/")
+    assert "/.tmp" in written
+
+
+def test_a_large_file_is_durable_before_the_commit(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fragment_writer, "_LARGE_BYTES", 10)
+    lance_core.write_dataset(pa.table({"id": range(100)}), str(tmp_path / "t"))
+    assert [path for path in calls.synced() if "/.tmp" in path and path.endswith(".lance")]
 
 
 def _named(manifest: object) -> list[str]:
