@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow.dataset import Dataset, Scanner
@@ -17,14 +17,18 @@ __all__ = ["ReaderLike", "to_reader"]
 ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
 """Input data: a table, batch, reader, dataset, scanner, dataframe, dictionary, list of dictionaries, or batches."""
 
+_ROWS_AT_A_TIME: Final = 1000
+"""Number of rows that are fetched together from datasets that return rows of Python."""
+
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
     """Convert input data to a stream of batches.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, ``pyarrow.dataset.Dataset`` (including a
-            dataset of this library or pylance) or ``Scanner``, pandas ``DataFrame``, dictionary of columns, list of
-            dictionaries, iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
+            dataset of this library or pylance) or ``Scanner``, ``DataFrame`` of pandas or Polars, ``Dataset`` or
+            ``IterableDataset`` of Hugging Face, dictionary of columns, list of dictionaries, iterable of
+            ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
         schema: the schema to which Python values are converted or batches are cast; None to infer it from the data.
             Required for an iterable of batches that may be empty.
 
@@ -43,6 +47,8 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
         return data.scanner().to_reader()
     if isinstance(data, Scanner):
         return data.to_reader()
+    if _is_from("datasets", data, "Dataset", "IterableDataset", "DatasetDict"):
+        return _of_hugging_face(data, schema)
     try:
         table = _converted(data, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -56,10 +62,31 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
     raise InvalidTypeError(f"data of type {type(data)} cannot be written")
 
 
-def _converted(data: object, schema: pa.Schema | None) -> pa.Table | None:
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, pandas.DataFrame):
+def _is_from(library: str, data: object, *names: str) -> bool:
+    """Return whether data is an instance of a class of a library, which is not loaded for this."""
+    module = sys.modules.get(library)
+    return any(isinstance(data, kind) for name in names if isinstance(kind := getattr(module, name, None), type))
+
+
+def _of_hugging_face(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    if _is_from("datasets", data, "DatasetDict"):
+        raise InvalidInputError("the data is a DatasetDict; write the datasets in it one by one")
+    schema = data.features.arrow_schema if schema is None else schema
+    if _is_from("datasets", data, "IterableDataset"):
+        rows = data.iter(batch_size=_ROWS_AT_A_TIME)
+        return pa.RecordBatchReader.from_batches(schema, (pa.RecordBatch.from_pydict(row, schema) for row in rows))
+    # The Arrow format returns the rows that were selected, in their order; the underlying table has all of them.
+    tables = data.with_format("arrow").iter(batch_size=_ROWS_AT_A_TIME)
+    return pa.RecordBatchReader.from_batches(
+        schema, _cast_batches((batch for table in tables for batch in table.to_batches()), schema)
+    )
+
+
+def _converted(data: Any, schema: pa.Schema | None) -> pa.Table | None:
+    if _is_from("pandas", data, "DataFrame"):
         return pa.Table.from_pandas(data, schema=schema)
+    if _is_from("polars", data, "DataFrame"):
+        return data.to_arrow()
     if isinstance(data, Mapping):
         return pa.Table.from_pydict(dict(data), schema=schema)
     if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):

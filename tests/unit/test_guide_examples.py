@@ -45,6 +45,19 @@ def test_reading_examples_read_the_rows_they_wrote(tmp_path) -> None:
     assert namespace["num_cheap"] == 4
 
 
+def test_examples_that_change_rows_leave_the_rows_they_describe(tmp_path, capsys) -> None:
+    namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance")}
+    for text in examples("change-rows.md"):
+        run(text, tmp_path, namespace)
+    assert capsys.readouterr().out == "{'num_rows_updated': 2}\n"
+    assert sorted(namespace["dataset"].to_table().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "name": "ADA", "price": 2.0},
+        {"id": 2, "name": "BOB", "price": 3.5},
+        {"id": 4, "name": "Dee", "price": 4.5},
+        {"id": 5, "name": "Eve", "price": 5.5},
+    ]
+
+
 def test_examples_that_change_columns_make_the_table_they_describe(tmp_path) -> None:
     namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance"), "checkpoint": tmp_path / "lengths.sqlite"}
     for text in examples("change-columns.md"):
