@@ -17,6 +17,7 @@ uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 ``contents``              finds defects caused by old releases, and missing data files
 ``repairs``               repairs each kind of problem
 ``validation``            compares the files of a version with its manifest
+``verification``          finds everything that is wrong with a table and its versions
 ========================  ============================================================================================
 """
 
@@ -24,5 +25,6 @@ from lance_core.repair.diagnosis import DEFAULT_MIN_AGE, diagnose
 from lance_core.repair.problems import Problem, ProblemKind
 from lance_core.repair.repairs import repair
 from lance_core.repair.validation import verify
+from lance_core.repair.verification import Fault, find_faults
 
-__all__ = ["DEFAULT_MIN_AGE", "Problem", "ProblemKind", "diagnose", "repair", "verify"]
+__all__ = ["DEFAULT_MIN_AGE", "Fault", "Problem", "ProblemKind", "diagnose", "find_faults", "repair", "verify"]

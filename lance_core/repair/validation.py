@@ -6,16 +6,18 @@ and the sidecars of blob columns are compared with the data files. Stable row id
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lance_core.errors import CorruptDataError
+from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
 from lance_core.file.blob_values import replace_leaves
 from lance_core.file.read_config import ReadConfig
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.output_schema import shown_schema
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
 from lance_core.schema.field import Schema
 from lance_core.table.deletion_vector import read_deletion_offsets
@@ -24,7 +26,7 @@ from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Field
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["validate_fragment", "validate_version", "verify"]
+__all__ = ["VIOLATIONS", "validate_fragment", "validate_version", "verify", "version_errors"]
+
+VIOLATIONS: Final = (CorruptDataError, NotFoundError, NotSupportedError)
+"""The errors that mean that a file is missing or wrong. Other errors mean that it could not be examined."""
 
 
 def verify(dataset: Handle, on_fragment: Callable[[int, int], object] = lambda done, total: None) -> None:
@@ -60,8 +65,55 @@ def validate_version(
         CorruptDataError: the version is inconsistent; the message describes the first violation found.
         NotFoundError: a file is missing.
     """
-    manifest.check_readable()
-    _check_record(manifest)
+    for error in version_errors(manifest, locator, on_fragment):
+        raise error
+
+
+def version_errors(
+    manifest: Manifest,
+    locator: FileLocator,
+    on_fragment: Callable[[int, int], object] = lambda done, total: None,
+    *,
+    reads_pages: bool = False,
+) -> Iterator[LanceError]:
+    """Find everything that is wrong with a version and its files.
+
+    Args:
+        manifest: manifest of the version.
+        locator: locates its files.
+        on_fragment: called after every fragment with the number of fragments examined and of all fragments.
+        reads_pages: whether every value is read, too.
+
+    Raises:
+        StorageError: a storage operation failed.
+    """
+    try:
+        # Parsing the schema checks that ids are unique and that parents precede their children.
+        schema = manifest.schema
+        shown_schema(schema)
+        num_fragments = len(manifest.fragments)
+        manifest.check_readable()
+    except VIOLATIONS as error:
+        yield error
+        return
+    yield from _errors_of(partial(_check_record, manifest), partial(_check_fragment_ids, manifest))
+    for done, fragment in enumerate(manifest.fragments, 1):
+        yield from _fragment_errors(fragment, schema, locator, reads_pages=reads_pages)
+        on_fragment(done, num_fragments)
+    if manifest.has_stable_row_ids:
+        yield from _errors_of(partial(_check_row_ids, manifest, locator))
+
+
+def _errors_of(*checks: Callable[[], object]) -> Iterator[LanceError]:
+    """Perform checks, and yield the violations that they raise."""
+    for check in checks:
+        try:
+            check()
+        except VIOLATIONS as error:
+            yield error
+
+
+def _check_fragment_ids(manifest: Manifest) -> None:
     ids = [fragment.id for fragment in manifest.fragments]
     for left, right in pairwise(ids):
         if left >= right:
@@ -73,13 +125,6 @@ def validate_version(
         raise CorruptDataError(
             f"version {manifest.version}: max_fragment_id is {highest}, but the highest fragment id is {ids[-1]}"
         )
-    # Parsing the schema checks that ids are unique and that parents precede their children.
-    schema = manifest.schema
-    for done, fragment in enumerate(manifest.fragments, 1):
-        validate_fragment(fragment, schema, locator)
-        on_fragment(done, len(ids))
-    if manifest.has_stable_row_ids:
-        _check_row_ids(manifest, locator)
 
 
 def _check_record(manifest: Manifest) -> None:
@@ -99,6 +144,31 @@ def _check_record(manifest: Manifest) -> None:
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment and its files; see :func:`validate_version`."""
+    for error in _fragment_errors(fragment, schema, locator):
+        raise error
+
+
+def _fragment_errors(
+    fragment: Fragment, schema: Schema, locator: FileLocator, *, reads_pages: bool = False
+) -> Iterator[LanceError]:
+    try:
+        reader = FragmentReader(fragment, locator)
+        checks: list[Callable[[], object]] = [
+            partial(_check_fields, fragment, schema),
+            *reader.checks(),
+            partial(_check_blobs, reader, schema),
+        ]
+    except VIOLATIONS as error:
+        yield error
+        return
+    found = list(_errors_of(*checks))
+    if reads_pages and not found:
+        found += _errors_of(partial(_read_values, reader, schema))
+    yield from found
+
+
+def _check_fields(fragment: Fragment, schema: Schema) -> None:
+    """Check that no field is stored twice."""
     # A struct whose fields are stored in two files occurs in both files.
     shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
@@ -107,9 +177,11 @@ def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) 
         if seen & stored:
             raise CorruptDataError(f"fragment {fragment.id}: field {min(seen & stored)} is stored in two data files")
         seen |= stored
-    reader = FragmentReader(fragment, locator)
-    reader.check()
-    _check_blobs(reader, schema)
+
+
+def _read_values(reader: FragmentReader, schema: Schema) -> None:
+    for _ in reader.batches(stored_schema(schema), 0, reader.num_live_rows, ReadConfig()):
+        pass
 
 
 def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:

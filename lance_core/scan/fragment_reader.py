@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -136,11 +137,20 @@ class FragmentReader(RowReader):
             NotFoundError: a file is missing.
             CorruptDataError: a file is damaged, or its rows or columns differ from those recorded in the manifest.
         """
-        self.deleted_rows()
-        self._overlays.check()
-        self._lineage.check()
-        for file in self._files.files:
-            self._files.reader(file).check_columns(file.all_columns())
+        for check in self.checks():
+            check()
+
+    def checks(self) -> list[Callable[[], object]]:
+        """Return the parts of :meth:`check`, which raise errors independently of each other."""
+        return [
+            self.deleted_rows,
+            self._overlays.check,
+            self._lineage.check,
+            *(partial(self._check_file, file) for file in self._files.files),
+        ]
+
+    def _check_file(self, file: DataFile) -> None:
+        self._files.reader(file).check_columns(file.all_columns())
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
         """Yield the statistics of all files that contain any of the fields; if there are overlays, yield nothing.
