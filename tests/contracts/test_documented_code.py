@@ -13,6 +13,8 @@ RUNNERS = {
     ("docs/guides/change-columns.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/checks-and-health.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/checks-and-health.md", "python"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/command-line.md", "bash"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/command-line.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/declare-datasets.md", "python"): "tests/dagster/test_components.py",
     ("docs/guides/declare-datasets.md", "yaml"): "tests/dagster/test_components.py",
     ("docs/guides/doctor.md", "bash"): "tests/dagster/test_documented_code.py",

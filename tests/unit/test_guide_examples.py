@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core import cli
 from lance_core.errors import DatasetNotFoundError
 from tests.support import documentation
 
@@ -75,6 +77,22 @@ def test_examples_that_change_columns_make_the_table_they_describe(tmp_path) -> 
     ]
     assert len(dataset.versions()) == 1
     assert not (tmp_path / "lengths.sqlite").exists()
+
+
+def test_commands_of_the_command_line_guide_succeed(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    for start in range(3):
+        lance_core.write_dataset(pa.table({"x": [start]}), "points.lance", mode="append")
+    blocks = documentation.examples("docs/guides/command-line.md", "bash")
+    commands = [line.removeprefix("lance-core ") for block in blocks for line in block.splitlines()]
+    assert len(commands) == 8
+    for command in commands:
+        assert cli.main(shlex.split(command)) == 0
+    *_, output = capsys.readouterr().out.partition('{\n  "dataset": "points.lance",\n  "problems"')
+    assert output == ": []\n}\n"
+    for example in examples("command-line.md"):
+        run(example, tmp_path, {"uri": "points.lance"})
+    assert lance_core.dataset("points.lance").version == 4
 
 
 @pytest.mark.parametrize("text", examples("branches.md"))
