@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import wait
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -76,11 +75,11 @@ class FetchAhead:
             self._ahead_bytes -= segment.num_bytes
             yield index, segment, fetch
 
-    def close(self) -> None:
-        """Send no further requests, and wait for those that have been sent."""
+    def stop(self) -> list[Future[list[pa.Buffer]]]:
+        """Send no further requests, and return those that have been sent."""
         fetches, self._fetches = self._fetches, []
         self._ahead.clear()
-        wait([future for fetch in fetches for future in fetch.ended()])
+        return [future for fetch in fetches for future in fetch.ended()]
 
     def _fetch(self, free_bytes: int) -> None:
         """Begin to fetch the next segments: at least one, if there is any."""

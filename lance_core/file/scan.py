@@ -19,11 +19,12 @@ Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 from __future__ import annotations
 
 import os
+import weakref
 from collections import deque
 from concurrent.futures import wait
 from dataclasses import dataclass
 from heapq import merge
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -253,6 +254,8 @@ class _ReadAhead:
             )
             self._jobs = iter(self._fetching)
         self._next_job = next(self._jobs, None)
+        # The garbage collector clears references with callbacks before it closes generators.
+        self._in_use = weakref.ref(self, lambda _: None)
 
     def __enter__(self) -> Self:
         return self
@@ -260,11 +263,16 @@ class _ReadAhead:
     def __exit__(self, *_: object) -> None:
         if self._process != os.getpid():
             return
-        waiting = [future for pending in self._pending for _, _, future in pending if not future.cancel()]
-        # Running tasks still read the file, and the caller may remove it after closing the scan.
+        running: list[Future[Any]] = [
+            future for pending in self._pending for _, _, future in pending if not future.cancel()
+        ]
         if self._fetching is not None:
-            self._fetching.close()
-        wait(waiting)
+            running += self._fetching.stop()
+        # Running tasks still read the file, and the caller may remove it after closing the scan. Nobody waits for an
+        # abandoned scan that is closed by the garbage collector. It may run in the thread of one of the tasks, or
+        # while this thread holds a lock that the tasks need.
+        if self._in_use() is not None:
+            wait(running)
 
     def next(self, index: int) -> pa.Array:
         """Return the next segment of a plan."""

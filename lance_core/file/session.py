@@ -1,9 +1,11 @@
 """Session: caches information about open files for later readers, up to a size limit.
 
 The cached information about a data file consists of its footer, the metadata of its columns, and the page information
-found while reading rows (chunk directories, offsets, dictionaries). The rows that deletion files list are cached too.
-Rows of data files are not cached, and a cached file has neither an open file descriptor nor a memory mapping. Any
-number of scans and threads can share a session.
+found while reading rows (chunk directories, offsets, dictionaries). The rows that deletion files list and the indices
+of stable row ids are cached too; everything shares one size limit. Rows of data files are not cached, and a cached file
+has neither an open file descriptor nor a memory mapping. Any number of scans and threads can share a session.
+Manifests are not cached: every handle has that of its version, and a table that was removed and created again reuses
+their names.
 
 Data files never change, and their names are random, so cached information about a file does not become outdated. If a
 file is removed, reading its rows fails as it does without a cache. Functions that check whether files exist or are
@@ -17,7 +19,7 @@ Source: names and arguments of ``lance.Session`` of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from lance_core.absent import PylanceClass
 from lance_core.buffers.byte_cache import ByteCache
@@ -35,13 +37,28 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["UNCACHED", "Session", "checked_session"]
+__all__ = ["UNCACHED", "Session", "checked_session", "key_of"]
 
 _METADATA_BYTES: Final = 64 * 1024 * 1024
 """Default size limit of the cache for metadata, in bytes."""
 
 _DELETED_ROWS_BYTES: Final = 500
 """Approximate memory in bytes of a cached deletion file, without its rows."""
+
+
+_INDEX_BYTES: Final = 500
+"""Approximate memory in bytes of a cached row-id index, without its content."""
+
+
+class _Sized(Protocol):
+    """An object that knows its size."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes."""
+
+
+_Index = TypeVar("_Index", bound=_Sized)
 
 
 class _Itself:
@@ -66,7 +83,8 @@ class Session(PylanceClass):
     ``dataset`` to share it among handles that are opened separately. A pickled session is empty when it is unpickled.
 
     Args:
-        index_cache_size_bytes: has no effect, because indices are not searched.
+        index_cache_size_bytes: has no effect, because indices are not searched. The indices of stable row ids count as
+            metadata.
         metadata_cache_size_bytes: approximate maximum size of the cache in bytes; 0 to cache nothing; if None, 64 MiB.
 
     Raises:
@@ -108,7 +126,7 @@ class Session(PylanceClass):
 
     def share_counters(self, store: ObjectStore) -> None:
         """Let a store share its counters with the other stores of this session that are the same."""
-        share_counters(store, self._counters.setdefault(_owner(store), counters_of(store)))
+        share_counters(store, self._counters.setdefault(key_of(store), counters_of(store)))
 
     def open_file(
         self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None
@@ -129,7 +147,7 @@ class Session(PylanceClass):
         """
         if not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)
-        key = (_owner(store), path, num_bytes, None if field_ids is None else tuple(field_ids))
+        key = (key_of(store), path, num_bytes, None if field_ids is None else tuple(field_ids))
         kept: FileReader | None = self._cache.get(key)
         if kept is not None:
             # The first reader of a small file had all of its rows in memory; later readers request them.
@@ -150,15 +168,29 @@ class Session(PylanceClass):
             path: path of the file in the store.
             read: reads and checks the file.
         """
-        key = (_owner(store), path)
+        key = (key_of(store), path)
         rows: NDArray[np.uint32] | None = self._cache.get(key)
         if rows is None:
             rows = read()
             self._cache.put(key, rows, rows.nbytes + _DELETED_ROWS_BYTES)
         return rows
 
+    def row_id_index(self, version: Hashable, build: Callable[[], _Index]) -> _Index:
+        """Return the index of the stable row ids of a version; it is built unless it is cached.
 
-def _owner(store: ObjectStore) -> Hashable:
+        Args:
+            version: identifies the version, also among those of a table that was removed and created again.
+            build: builds the index.
+        """
+        key = ("row ids", version)
+        index: _Index | None = self._cache.get(key)
+        if index is None:
+            index = build()
+            self._cache.put(key, index, index.num_bytes + _INDEX_BYTES)
+        return index
+
+
+def key_of(store: ObjectStore) -> Hashable:
     """Return what identifies a store."""
     return getattr(store, "identity", None) or _Itself(store)
 

@@ -29,6 +29,10 @@ _SCANNED_SECONDS: Final = 4e-9
 _RANGE_SECONDS: Final = 300e-6
 """Time to begin reading a range, without the request."""
 
+_REQUEST_SECONDS: Final = 500e-6
+_BYTE_SECONDS: Final = 1e-9
+"""CPU time of a request to an object store, and of receiving and decoding a byte of a range from it."""
+
 _MIN_RANGE_ROWS: Final = 1024
 """Fewer rows are read individually, because all columns share the requests of such a read."""
 
@@ -81,13 +85,15 @@ class RowCosts:
         # Requests for rows that are near each other are joined.
         apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)
         read_bytes = np.minimum(apart, spans * self.row_bytes)
-        # The positions of the rows are read before the rows.
-        taken = self.of_store.request_seconds + num_rows * self.num_leaves * _TAKEN_SECONDS
-        taken = taken + read_bytes / self.of_store.bytes_per_second
-        cheaper: npt.NDArray[np.bool_] = spans * self._scanned_seconds <= taken
+        taken = num_rows * self.num_leaves * _TAKEN_SECONDS + read_bytes / self.of_store.bytes_per_second
+        scanned = spans * self._scanned_seconds
         if self.of_store.is_remote:
-            # If all bytes are read in either case, a range needs fewer requests.
-            cheaper |= apart >= spans * self.row_bytes
+            # Of rows at random positions, this part is farther from the next one than ranges that are joined.
+            bytes_apart = spans * self.row_bytes / num_rows
+            num_requests = num_rows * np.exp(-self.of_store.near_bytes / np.maximum(1.0, bytes_apart))
+            taken = taken + num_requests * _REQUEST_SECONDS
+            scanned = scanned + spans * self.row_bytes * _BYTE_SECONDS
+        cheaper: npt.NDArray[np.bool_] = scanned <= taken
         return cheaper & (num_rows >= _MIN_RANGE_ROWS)
 
     @property

@@ -1,7 +1,7 @@
 """RowIdLookup: finds rows of a version by their ids.
 
-If row ids are stable, an index of the ids is built by the first lookup and cached with the version. Otherwise, the id
-of a row is its address. The result for an id without a live row depends on the kind of ids:
+If row ids are stable, an index of the ids is built by the first lookup and kept in the session. Otherwise, the id of a
+row is its address. The result for an id without a live row depends on the kind of ids:
 
 ======================  =================  =================
 id                      stable row ids     addresses
@@ -22,13 +22,13 @@ import numpy as np
 
 from lance_core.errors import RowOutOfRangeError
 from lance_core.file.session import UNCACHED, Session
+from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
-from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_id_index import RowIdIndex, RowPlaces
 from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy.typing as npt
 
@@ -47,14 +47,23 @@ class RowIdLookup:
     Args:
         fragments: all fragments of the version.
         locator: locates the files of the fragments.
-        session: opens the files.
+        session: opens the files, and keeps the index of the row ids.
+        version: identifies the version in the session; by default, the index is not shared with other lookups.
     """
 
-    def __init__(self, fragments: Sequence[Fragment], locator: FileLocator, session: Session = UNCACHED) -> None:
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        locator: FileLocator,
+        session: Session = UNCACHED,
+        version: Hashable = None,
+    ) -> None:
         """Initialize without reading anything."""
         self._fragments = fragments
         self._locator = locator
         self._session = session
+        self._version = self if version is None else version
+        self._own_index: RowIdIndex | None = None
 
     @property
     def is_stable(self) -> bool:
@@ -73,11 +82,19 @@ class RowIdLookup:
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
         if self.is_stable:
-            return self._index.find(ids, self._deleted)
+            return self._index().find(ids, lambda owner: self._deleted(self._fragments[owner]))
         return self._at_addresses(ids, ignores_deletions=ignores_deletions)
 
-    @cached_property
     def _index(self) -> RowIdIndex:
+        if self._own_index is not None:
+            return self._own_index
+        index = self._session.row_id_index(self._version, self._built)
+        if index.num_bytes > self._session.max_bytes:
+            # The session cannot keep it, and building it for every lookup would take too long.
+            self._own_index = index
+        return index
+
+    def _built(self) -> RowIdIndex:
         hidden = hidden_columns_of(self._locator, self._session)
         return RowIdIndex(self._fragments, lambda fragment: RowLineage(fragment.message, hidden).row_ids())
 
@@ -107,4 +124,4 @@ class RowIdLookup:
         return RowPlaces(owners, positions)
 
     def _deleted(self, fragment: Fragment) -> npt.NDArray[np.uint32]:
-        return read_deletion_offsets(fragment, self._locator)
+        return FragmentReader(fragment, self._locator, 0, self._session).deleted_rows()

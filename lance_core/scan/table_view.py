@@ -19,7 +19,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
-from lance_core.file.session import Session, checked_session
+from lance_core.file.session import Session, checked_session, key_of
 from lance_core.places.location import locked, open_log, uri_text
 from lance_core.places.references import open_version, read_manifest, to_moment
 from lance_core.places.uris import line_uri, recorded_root
@@ -279,7 +279,10 @@ class TableView:
     @cached_property
     def row_lookup(self) -> RowIdLookup:
         """Finds rows of this version by their ids."""
-        return RowIdLookup(self.fragments, self.locator, self.session)
+        message = self.manifest.message
+        created = (message.timestamp.seconds, message.timestamp.nanos, message.transaction_file)
+        version = (key_of(self.log.store), self.log.root, self.version, *created)
+        return RowIdLookup(self.fragments, self.locator, self.session, version)
 
     def recorded_root(self) -> str:
         """Return the root of this branch, in the form recorded in manifests."""

@@ -6,7 +6,7 @@ same id. At most one of these rows is live; the index finds the live row::
     requested ids -> segments whose bounds include them -> positions in the segments -> without deleted rows
 
 Segments are searched without being unpacked (:mod:`~lance_core.table.row_id_sets`), so an index takes about as much
-memory as the manifest. Deletion files are read only for fragments in which ids were found, and are not cached.
+memory as the manifest. Deletion files are read only for fragments in which ids were found.
 
 **Source:** behavior of ``_take_rows`` of pylance 14.0.2.
 """
@@ -14,7 +14,7 @@ memory as the manifest. Deletion files are read only for fragments in which ids 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,10 @@ __all__ = ["RowIdIndex", "RowPlaces"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
+
+
+_FRAGMENT_BYTES: Final = 40
+"""Approximate memory in bytes of what is known about a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class RowIdIndex:
 
     def __init__(self, fragments: Sequence[Fragment], sequence_of: Callable[[Fragment], RowIdSequence]) -> None:
         """Collect the segments of all fragments."""
-        self._fragments = fragments
+        self._fragment_ids = [fragment.id for fragment in fragments]
         self._sets: list[RowIdSet] = []
         owners: list[int] = []
         starts: list[int] = []
@@ -80,12 +84,18 @@ class RowIdIndex:
         self._lows = np.array([each.low for each in self._sets], np.uint64)
         self._highs = np.array([each.high for each in self._sets], np.uint64)
 
-    def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes, including what searches add to it."""
+        per_set = self._owners.itemsize + self._starts.itemsize + self._lows.itemsize + self._highs.itemsize
+        return (_FRAGMENT_BYTES * len(self._fragment_ids)) + sum([per_set + each.num_bytes for each in self._sets])
+
+    def find(self, ids: _Numbers, deleted_of: Callable[[int], npt.NDArray[np.uint32]]) -> RowPlaces:
         """Find the rows with the given ids.
 
         Args:
             ids: row ids, in any order, possibly with duplicates.
-            deleted_of: function that returns the sorted positions of the deleted rows of a fragment.
+            deleted_of: function that returns the sorted positions of the deleted rows of the fragment with an index.
 
         Raises:
             CorruptDataError: two rows that are not deleted have the same id.
@@ -107,27 +117,27 @@ class RowIdIndex:
         wanted: _Numbers,
         first: _Positions,
         last: _Positions,
-        deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]],
+        deleted_of: Callable[[int], npt.NDArray[np.uint32]],
         owners: _Positions,
         positions: _Positions,
     ) -> None:
         """Record the rows found in the segments of one fragment."""
         owner = int(self._owners[group[0]])
-        fragment = self._fragments[owner]
         deleted: npt.NDArray[np.uint32] | None = None
         for number in group.tolist():
             start, stop = int(first[number]), int(last[number])
             found = self._sets[number].find(wanted[start:stop])
             places = start + np.flatnonzero(found >= 0)
             rows = found[found >= 0] + self._starts[number]
-            if len(rows) and fragment.deletion_file is not None:
-                deleted = deleted_of(fragment) if deleted is None else deleted
+            if len(rows):
+                deleted = deleted_of(owner) if deleted is None else deleted
                 is_live = ~np.isin(rows, deleted)
                 places, rows = places[is_live], rows[is_live]
             repeated = places[owners[places] >= 0]
             if len(repeated):
-                other = self._fragments[int(owners[repeated[0]])].id
+                other = self._fragment_ids[int(owners[repeated[0]])]
                 raise CorruptDataError(
-                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment {fragment.id}"
+                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment "
+                    f"{self._fragment_ids[owner]}"
                 )
             owners[places], positions[places] = owner, rows

@@ -49,6 +49,10 @@ _FEW: Final = 16
 """Up to this many positions are always looked up one by one, even if they are adjacent."""
 
 
+_SET_BYTES: Final = 300
+"""Approximate memory in bytes of a set without its arrays."""
+
+
 class RowIdSet(Protocol):
     """One or more row ids, in row order."""
 
@@ -60,6 +64,11 @@ class RowIdSet(Protocol):
     @property
     def high(self) -> int:
         """The largest id."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes, including what searches add to it."""
         ...
 
     def __len__(self) -> int:
@@ -81,6 +90,11 @@ class PlainRange:
     def __init__(self, start: int, stop: int) -> None:
         """Initialize the range, which must contain at least one id."""
         self.low, self.high = start, stop - 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes."""
+        return _SET_BYTES
 
     def __len__(self) -> int:
         """Return the number of ids."""
@@ -113,6 +127,11 @@ class RangeWithHoles:
     def high(self) -> int:
         """The largest id."""
         return self._start + int(self._slots(np.array([len(self) - 1], np.int64))[0])
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes."""
+        return _SET_BYTES + self._holes.nbytes + self._ids_before.nbytes
 
     def __len__(self) -> int:
         """Return the number of ids."""
@@ -152,6 +171,11 @@ class MaskedIds:
         """The largest id."""
         return int(self.at(np.array([len(self) - 1], np.int64))[0])
 
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes."""
+        return _SET_BYTES + self._bitmap.nbytes + self._stops.nbytes
+
     def __len__(self) -> int:
         """Return the number of ids."""
         return int(self._stops[-1])
@@ -190,6 +214,11 @@ class _PackedIds:
         self._ids = ids
         self.low, self.high = ids.low, ids.high
 
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes."""
+        return _SET_BYTES + self._ids.offsets.nbytes
+
     def __len__(self) -> int:
         """Return the number of ids."""
         return len(self._ids)
@@ -211,6 +240,11 @@ class SortedIds(_PackedIds):
 
 class ListedIds(_PackedIds):
     """Ids that are stored in any order."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Approximate memory in bytes, including the order that the first search computes."""
+        return super().num_bytes + 4 * len(self)
 
     def find(self, ids: _Numbers) -> _Positions:
         """Return the positions of some ids."""

@@ -150,7 +150,7 @@ def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked
         sequences[number] = RowIdSequence.of(np.array(listed, np.uint64), "test")
         deleted[number] = np.array(gone, np.uint32)
     index = RowIdIndex(fragments, lambda each: sequences[each.id])
-    found = index.find(np.array(asked, np.uint64), lambda each: deleted[each.id])
+    found = index.find(np.array(asked, np.uint64), deleted.__getitem__)
     places = list(zip(found.owners.tolist(), found.positions.tolist(), strict=True))
     assert places == [model.get(each, (-1, -1)) for each in asked]
     assert found.is_found.tolist() == [each in model for each in asked]
@@ -167,7 +167,7 @@ def _fragment(fragment_id: int, num_rows: int) -> Fragment:
     return Fragment.of([data_file()], physical_rows=num_rows, fragment_id=fragment_id)
 
 
-def _nothing_deleted(_: Fragment) -> np.ndarray:
+def _nothing_deleted(_: int) -> np.ndarray:
     return np.empty(0, np.uint32)
 
 

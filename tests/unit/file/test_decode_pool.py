@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +15,10 @@ import pytest
 from lance_core.errors import CorruptDataError
 from lance_core.file.decode_pool import decode_pool
 from lance_core.file.families import open_writer
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.file.write_config import WriteConfig
+from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
 
@@ -21,11 +27,49 @@ TABLE = pa.table({name: np.random.default_rng(2).integers(0, 1 << 62, 300_000) f
 
 def _reader() -> FileReader:
     store = MemoryStore()
+    _write(store)
+    return FileReader.open(store, "f")
+
+
+def _write(store: MemoryStore) -> None:
     writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig(data_cache_bytes=200_000))
     for batch in TABLE.to_batches(max_chunksize=20_000):
         writer.write_batch(batch)
     writer.finish()
-    return FileReader.open(store, "f")
+
+
+class _GatedStore(MemoryStore):
+    """A store in which reads from the second half of an object wait until a gate is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.waits = threading.Event(), threading.Event()
+        self.num_reading = 0
+
+    def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        if ranges[0].start > self.head(path).num_bytes // 2:
+            self.num_reading += 1
+            self.waits.set()
+            assert self.gate.wait(60)
+            self.num_reading -= 1
+        return super().get_ranges(path, ranges)
+
+
+@pytest.fixture
+def gated() -> Iterator[_GatedStore]:
+    store = _GatedStore()
+    _write(store)
+    yield store
+    store.gate.set()
+
+
+def _started_scan(store: _GatedStore) -> Iterator[pa.RecordBatch]:
+    """Return a scan with tasks that wait for the gate."""
+    reader = FileReader.open(store, "f")
+    batches = reader.read_batches(reader.schema.fields, ReadConfig(inline_bytes=0))
+    next(batches)
+    assert store.waits.wait(60)
+    return batches
 
 
 def _scan(reader: FileReader) -> bool:
@@ -50,6 +94,24 @@ def test_forked_process_gets_its_own_decode_threads() -> None:
     if child == 0:
         os._exit(0 if _scan(reader) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_closing_a_scan_waits_for_its_running_tasks(gated: _GatedStore) -> None:
+    batches = _started_scan(gated)
+    threading.Thread(target=gated.gate.set).start()
+    batches.close()
+    assert gated.num_reading == 0
+
+
+def test_abandoned_scan_that_is_collected_does_not_wait_for_its_running_tasks(gated: _GatedStore) -> None:
+    cycle: list[object] = [_started_scan(gated)]
+    cycle.append(cycle)
+    dropped = weakref.ref(cycle[0])
+    del cycle
+    # The collector may run in the thread of a task, or while a lock is held that the tasks need.
+    gc.collect()
+    assert dropped() is None
+    assert gated.num_reading > 0
 
 
 def test_errors_of_decode_threads_reach_the_caller() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lance_core
 from lance_core.file.families import open_writer
 from lance_core.file.session import Session
 from lance_core.file.write_config import WriteConfig
@@ -100,3 +101,37 @@ def test_reported_size_is_about_the_memory_that_a_session_keeps(tmp_path: Path, 
     finally:
         tracemalloc.stop()
     assert kept / 1.5 < reported < kept * 1.5
+
+
+@pytest.mark.slow
+def test_memory_of_a_session_stays_within_its_budget_whatever_is_read(tmp_path: Path) -> None:
+    """Files, pages, row ids in random order, and deletion files; together, they would take several times as much."""
+    num_rows, max_bytes = 400_000, 1 << 20
+    numbers = np.random.default_rng(3).permutation(num_rows)
+    rows = pa.table({"a": numbers, "b": pa.array(numbers).cast(pa.string())})
+    lance_core.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True, max_rows_per_file=num_rows // 80)
+    lance_core.dataset(tmp_path / "t").delete("a % 3 = 0")
+
+    def read(session: Session) -> None:
+        dataset = lance_core.dataset(tmp_path / "t", session=session)
+        ids = dataset.to_table(columns=["a"], with_row_id=True)
+        for start in range(0, 50_000, 1_000):
+            part = ids.slice(start * 5, 20)
+            assert dataset._take_rows(part["_rowid"].to_pylist())["a"].equals(part["a"])
+            assert dataset.take([start])["a"].equals(ids["a"].slice(start, 1))
+
+    unlimited = Session()
+    read(unlimited)
+    assert unlimited.size_bytes() > 2 * max_bytes
+    tracemalloc.start()
+    try:
+        session = Session(metadata_cache_size_bytes=max_bytes)
+        read(session)
+        assert max_bytes / 2 < session.size_bytes() <= max_bytes
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        del session
+        gc.collect()
+        assert before - tracemalloc.get_traced_memory()[0] < 1.5 * max_bytes
+    finally:
+        tracemalloc.stop()

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from lance_core.file.file_bytes import FileBytes
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.s3_store import open_s3_store
 from lance_core.io.uri import register_store, unregister_store
+from lance_core.table.row_id_index import RowIdIndex
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": range(60_000), "text": [f"row {row}" for row in range(60_000)]})
@@ -95,6 +97,56 @@ def test_deleted_rows_are_read_once(store: CountingStore) -> None:
         store.reset()
         assert dataset.take([3])["a"].to_pylist() == [4]
         assert sum(call.path.endswith((".arrow", ".bin")) for call in store.calls) == expected
+
+
+def _create_again(store: CountingStore, first: int = 0) -> None:
+    """Replace the table by one with stable row ids and deleted rows."""
+    for info in list(store.list_recursive("t.lance")):
+        store.delete(info.path)
+    rows = pa.table({"a": range(first, first + 3_000)})
+    lance_core.write_dataset(rows, URI, enable_stable_row_ids=True, max_rows_per_file=1_000).delete("a % 10 = 3")
+
+
+def test_row_id_index_and_deletion_files_are_read_once_for_all_handles(
+    store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    original = RowIdIndex.__init__
+
+    def note(index: RowIdIndex, *arguments: Any) -> None:
+        built.append(index)
+        original(index, *arguments)
+
+    monkeypatch.setattr(RowIdIndex, "__init__", note)
+    _create_again(store)
+    session = Session()
+    for _ in range(3):
+        dataset = lance_core.dataset(URI, session=session)
+        store.reset()
+        first = dataset.to_table(columns=["a"], with_row_id=True)["_rowid"][0].as_py()
+        assert dataset._take_rows([first])["a"].to_pylist() == [0]
+    [index] = built
+    assert not any(call.path.endswith((".arrow", ".bin")) for call in store.calls)
+    assert index.num_bytes < session.size_bytes()
+
+
+def test_row_id_index_of_a_table_that_was_created_again_is_a_different_one(store: CountingStore) -> None:
+    session = Session()
+    for first in (0, 50_000):
+        _create_again(store, first)
+        dataset = lance_core.dataset(URI, session=session)
+        assert dataset.version == 2
+        ids = dataset.to_table(columns=["a"], with_row_id=True).slice(1_500, 1)
+        assert dataset._take_rows(ids["_rowid"].to_pylist())["a"].to_pylist() == ids["a"].to_pylist()
+
+
+def test_row_ids_are_found_without_a_cache(store: CountingStore) -> None:
+    _create_again(store)
+    dataset = lance_core.dataset(URI, metadata_cache_size_bytes=0)
+    ids = dataset.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
+    assert dataset._take_rows(ids[:5])["a"].to_pylist() == [0, 1, 2, 4, 5]
+    assert dataset._take_rows(ids[-1:])["a"].to_pylist() == [2_999]
+    assert dataset.session().size_bytes() == 0
 
 
 def test_stores_with_different_contents_do_not_mix(store: CountingStore) -> None:
