@@ -28,7 +28,7 @@ from lance_core.table.fragment_files import field_files, new_files, only_new_fil
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
-from lance_core.table.overlay_files import retire_overlaid_fields
+from lance_core.table.overlay_files import drop_dead_overlays, retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_row_count, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.merge_rules import check_merged_schema
@@ -180,7 +180,10 @@ class Merge(Operation):
         draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
         draft.keep_dictionaries(self._dictionary_ids(current))
         draft.replace_fragments(
-            {fragment.id: _merged(before[fragment.id], fragment.message, draft.version, current) for fragment in kept}
+            {
+                fragment.id: _merged(before[fragment.id], fragment.message, self.schema, draft.version, current)
+                for fragment in kept
+            }
         )
         draft.append_moved_fragments(added, (), keeps_ids=True)
         draft.count_field_ids()
@@ -249,10 +252,11 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
 
 
 def _merged(
-    old: pb_table.DataFragment, new: pb_table.DataFragment, version: int, current: Manifest
+    old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int, current: Manifest
 ) -> pb_table.DataFragment:
     result = with_lineage_of(old, new)
     retire_overlaid_fields(result, rewritten_fields(old, new))
+    drop_dead_overlays(result, schema.field_ids())
     if current.has_stable_row_ids and list(old.files) != list(new.files):
         refresh_changed_rows(result, None, version)
     return result
