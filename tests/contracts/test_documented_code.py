@@ -11,6 +11,7 @@ RUNNERS = {
     ("docs/guides/blobs.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/branches.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/change-columns.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/change-rows.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/checks-and-health.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/checks-and-health.md", "python"): "tests/dagster/test_documented_code.py",
     ("docs/guides/command-line.md", "bash"): "tests/unit/test_guide_examples.py",
