@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from lance_core.columns.batch_udf import BatchUDF, BatchUDFCheckpoint
-from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError
+from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.arguments import whole_number
 from lance_core.scan.fragment_group import joined_readers
@@ -114,7 +114,7 @@ class _Expressions:
         self._following: _Following | None = None
 
     def schema(self, view: TableView) -> pa.Schema:
-        return pa.schema(list(self._planned(view.schema)[1].schema)[:-1])
+        return pa.schema(list(self._planned(view.schema)[1].schema)[: len(self._expressions)])
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
         if not self._of_all_fragments:
@@ -133,14 +133,19 @@ class _Expressions:
         for reader in joined_readers(readers, columns.stored.fields, num_first=_FIRST_FRAGMENTS):
             for run in reader.runs(columns.stored, 0, reader.num_live_rows, config, max_rows):
                 batch = projection.apply(columns.apply(run, reader))
-                yield batch.select(range(batch.num_columns - 1))
+                yield batch.select(range(len(self._expressions)))
 
     def _planned(self, schema: Schema) -> tuple[ShownColumns, Projection]:
         """Return the columns to read, and the expressions; they are planned once for all fragments."""
         if self._plan is None or self._plan[0] != schema:
-            table = ShownColumns.plan(with_row_columns(schema), BlobHandling.BLOBS_DESCRIPTIONS)
-            # At least one column is read, even if all expressions are constants: the addresses, which are not stored.
-            projection = Projection.plan(table.shown, {**self._expressions, ROW_ADDRESS_NAME: ROW_ADDRESS_NAME})
+            declared = with_row_columns(schema)
+            # Expressions are computed from the binary form of JSON.
+            table = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS, json_as_text=False)
+            try:
+                projection = Projection.plan(table.shown, self._expressions)
+            except NotSupportedError:
+                # At least one column is read, even if all expressions are constants: the addresses are not stored.
+                projection = Projection.plan(table.shown, {**self._expressions, ROW_ADDRESS_NAME: ROW_ADDRESS_NAME})
             self._plan = schema, table.of(projection.wanted), projection
         return self._plan[1:]
 
