@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -82,10 +82,8 @@ class RowCosts:
             num_rows: number of rows that are needed of each range.
             spans: number of rows of each range.
         """
-        # Requests for rows that are near each other are joined.
-        apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)
-        read_bytes = np.minimum(apart, spans * self.row_bytes)
-        taken = num_rows * self.num_leaves * _TAKEN_SECONDS + read_bytes / self.of_store.bytes_per_second
+        taken = num_rows * self.num_leaves * _TAKEN_SECONDS
+        taken = taken + self.taken_bytes(num_rows, spans) / self.of_store.bytes_per_second
         scanned = spans * self._scanned_seconds
         if self.of_store.is_remote:
             # Of rows at random positions, this part is farther from the next one than ranges that are joined.
@@ -95,6 +93,20 @@ class RowCosts:
             scanned = scanned + spans * self.row_bytes * _BYTE_SECONDS
         cheaper: npt.NDArray[np.bool_] = scanned <= taken
         return cheaper & (num_rows >= _MIN_RANGE_ROWS)
+
+    def taken_bytes(
+        self, num_rows: npt.NDArray[np.int64], spans: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.floating[Any]]:
+        """Return the approximate number of bytes that are requested if rows are read individually.
+
+        Args:
+            num_rows: number of rows that are needed of each range.
+            spans: number of rows of each range.
+        """
+        # Requests for rows that are near each other are joined.
+        apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)
+        found: npt.NDArray[np.floating[Any]] = np.minimum(apart, spans * self.row_bytes)
+        return found
 
     @property
     def _scanned_seconds(self) -> float:

@@ -42,6 +42,9 @@ _RUN_ROWS: Final = 8 * 8192
 _FEW_ROWS: Final = 128
 """So few rows are read individually, without determining what that costs."""
 
+_WIDENED_PART: Final = 32
+"""A range in an object store is extended at either end by at most this part of the rows."""
+
 _MOST_HELD: Final = 2**19
 """Number of row positions to collect before the rows at these positions are read."""
 
@@ -179,14 +182,25 @@ def read_found(
     for fetch in plan_fetches(rows, costs):
         some = rows[fetch.start : fetch.stop]
         if fetch.in_range:
-            first, stop = int(some[0]), int(some[-1]) + 1
-            if costs.of_store.is_remote and 2 * (stop - first) > reader.num_live_rows:
-                # Whole pages are requested ahead; parts of pages need further requests.
-                first, stop = 0, reader.num_live_rows
-            yield from _read_range(reader, wanted, some, (first, stop), config)
+            row_range = int(some[0]), int(some[-1]) + 1
+            if costs.of_store.is_remote:
+                row_range = _widened(row_range, reader.num_live_rows)
+            yield from _read_range(reader, wanted, some, row_range, config)
             continue
-        for start in range(0, len(some), most_taken):
-            yield from slices(reader.take(wanted, some[start : start + most_taken], table), config.batch_rows)
+        most = most_taken
+        if costs.of_store.is_remote:
+            # The bytes between the rows are requested too.
+            num_bytes = costs.taken_bytes(np.array([len(some)]), some[-1:] + 1 - some[:1])[0]
+            most = max(1, min(most, int(config.decoded_bytes * len(some) / max(1.0, num_bytes))))
+        for start in range(0, len(some), most):
+            yield from slices(reader.take(wanted, some[start : start + most], table), config.batch_rows)
+
+
+def _widened(row_range: tuple[int, int], num_rows: int) -> tuple[int, int]:
+    """Extend a range to the first and to the last row if they are near: parts of pages need further requests."""
+    start, stop = row_range
+    most = num_rows // _WIDENED_PART
+    return (0 if start <= most else start), (num_rows if num_rows - stop <= most else stop)
 
 
 def _read_range(

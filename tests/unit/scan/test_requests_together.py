@@ -11,12 +11,14 @@ import pytest
 
 import lance_core
 from lance_core.errors import NotFoundError, StorageError
+from lance_core.file.read_config import ReadConfig
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import StoreCapabilities
 from lance_core.io.read_costs import REMOTE_COSTS
 from lance_core.io.request_pool import in_parallel
 from lance_core.io.uri import register_store, unregister_store
+from lance_core.scan.row_reader import RowReader
 from tests.support.counting_store import CountingStore
 from tests.support.faulty_store import Call, When
 
@@ -239,3 +241,32 @@ def test_range_of_matching_rows_is_read_with_one_request_per_file(store, dataset
     assert dataset.to_table(filter=condition).equals(expected)
     # One for the column of the filter, and one for the others, which are at most 3 MiB together.
     assert len(store.reads) == 2 * NUM_FRAGMENTS
+
+
+def test_bytes_are_read_once_if_matching_rows_are_read_in_several_ranges(store, dataset, rows, monkeypatch):
+    monkeypatch.setattr("lance_core.scan.matching._MOST_HELD", NUM_ROWS // 4)
+    expected = rows.filter(pa.array(rows["k"].to_numpy() % 2 == 0))
+    dataset.to_table(filter="k % 2 = 0")
+    store.reset()
+    assert dataset.to_table(filter="k % 2 = 0").equals(expected)
+    # The column of the filter is read twice.
+    assert store.num_bytes_read() < 1.3 * rows.nbytes
+
+
+def test_matching_rows_are_taken_in_portions_whose_bytes_fit_into_memory(store, dataset, rows, monkeypatch):
+    portions: list[int] = []
+    take = RowReader.take
+
+    def recording(reader: RowReader, wanted: object, live_rows: np.ndarray, table: object) -> pa.RecordBatch:
+        portions.append(len(live_rows))
+        return take(reader, wanted, live_rows, table)
+
+    monkeypatch.setattr(RowReader, "take", recording)
+    monkeypatch.setattr(
+        "lance_core.scan.scanner._read_config", lambda *arguments: ReadConfig(decoded_bytes=4 * 1024 * 1024)
+    )
+    expected = rows.filter(pa.array(rows["k"].to_numpy() % 50 == 0))
+    assert dataset.to_table(filter="k % 50 = 0").equals(expected)
+    row_bytes = rows.nbytes / NUM_ROWS
+    assert sum(portions) == expected.num_rows
+    assert max(portions) * 50 * row_bytes < 5 * 1024 * 1024
