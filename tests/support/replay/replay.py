@@ -125,6 +125,9 @@ def _draw(table: ReplayedTable) -> tuple[Turn, str]:
     if len(versions) > 1 and table.rng.random() < _STALE:
         version = table.rng.choice(versions[-4:-1])
     turn = Turn(table, table.rng.choice(sorted(SIDES)), version, version != versions[-1])
+    if not turn.ours and versions[-1] - version != len(versions) - versions.index(version) - 1:
+        # The reference overlooks conflicts with versions that a cleanup has removed, and loses its change.
+        turn.refresh()
     return turn, table.rng.choices(_NAMES, _WEIGHTS)[0]
 
 

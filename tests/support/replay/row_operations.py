@@ -138,7 +138,7 @@ def _merge_insert(turn: Turn) -> pa.Table:
     if not columns or not picked:
         raise Skipped
     column = turn.rng.choice(columns)
-    turn.note(column.name)
+    turn.note(f"{column.name} = {changed[column.name].to_pylist()}")
     builder.when_matched_update_all().write_mode("rewrite_columns").execute(changed.select(["k", column.name]))
     return _with_values(turn.rows, column, dict(zip(picked, changed[column.name].to_pylist(), strict=True)))
 
