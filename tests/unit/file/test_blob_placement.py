@@ -97,10 +97,10 @@ class _Ordered(MemoryStore):
         stream = super().create(path)
         commit = stream.commit
 
-        def recorded() -> None:
+        def recorded(*, durable: bool = True) -> None:
             if self.refused and path.endswith(self.refused):
                 raise StorageError("no space left", path=path)
-            commit()
+            commit(durable=durable)
             self.made.append(path)
 
         stream.commit = recorded
