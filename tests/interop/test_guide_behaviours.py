@@ -1,7 +1,7 @@
-"""What the user guides of Lance promise about changing columns, tested with both libraries.
+"""What the user guides of Lance promise about changing columns and rows, tested with both libraries.
 
-Source: the pages "Data Evolution" and "Distributed Write" of the documentation of Lance, and the docstrings of pylance
-14.0.2. Each test is one promise. "Both" means that the promise is kept whichever library acts, and visible to either.
+Source: the pages "Data Evolution", "Distributed Write", and "Read and Write Data" of the documentation of Lance, and
+the docstrings of pylance 14.0.2. Each test is one promise, which is kept whichever library acts, and visible to either.
 """
 
 from __future__ import annotations
@@ -443,3 +443,95 @@ def test_a_delta_shows_inserted_and_updated_rows_and_transactions(library: Modul
     assert delta.get_deleted_row_ids().read_all()["_rowid"].to_pylist() == [0]
     names = [type(each.operation).__name__ for each in delta.list_transactions()]
     assert sorted(names) == ["Append", "Delete"]
+
+
+# ── Changing rows ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+PEOPLE = pa.table({"name": ["Alice", "Bob", "Carla"], "age": [20, 30, 45]})
+
+
+def _ages(uri: Path) -> dict[str, int]:
+    return {row["name"]: row["age"] for row in _rows(uri)}
+
+
+def _people(**ages: int) -> pa.Table:
+    return pa.table({"name": list(ages), "age": list(ages.values())})
+
+
+def test_rows_are_added_by_insert_or_by_a_write_in_append_mode(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    dataset.insert(_people(Dan=42))
+    library.write_dataset((batch for batch in _people(Eve=43).to_batches()), dataset, PEOPLE.schema, mode="append")
+    assert _ages(uri) == {"Alice": 20, "Bob": 30, "Carla": 45, "Dan": 42, "Eve": 43}
+
+
+def test_deleted_rows_are_marked_and_their_files_stay(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    files = _data_files(uri)
+    assert dataset.delete("name = 'Bob'")["num_deleted_rows"] == 1
+    assert _data_files(uri) == files
+    assert _ages(uri) == {"Alice": 20, "Carla": 45}
+
+
+def test_rows_are_updated_by_sql_expressions_of_their_columns(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    assert dataset.update({"name": "'Bobby'"}, where="name = 'Bob'") == {"num_rows_updated": 1}
+    assert dataset.update({"age": "age + 2"}) == {"num_rows_updated": 3}
+    assert _ages(uri) == {"Alice": 22, "Bobby": 32, "Carla": 47}
+
+
+def test_a_merge_updates_rows_by_their_key(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    done = dataset.merge_insert("name").when_matched_update_all().execute(_people(Alice=2, Bob=3, Zoe=1))
+    assert (done["num_updated_rows"], done["num_inserted_rows"], done["num_deleted_rows"]) == (2, 0, 0)
+    assert _ages(uri) == {"Alice": 2, "Bob": 3, "Carla": 45}
+
+
+def test_a_merge_inserts_only_rows_whose_keys_are_new(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    done = dataset.merge_insert("name").when_not_matched_insert_all().execute(_people(Bob=99, Dan=37))
+    assert (done["num_updated_rows"], done["num_inserted_rows"]) == (0, 1)
+    assert _ages(uri) == {"Alice": 20, "Bob": 30, "Carla": 45, "Dan": 37}
+
+
+def test_an_upsert_updates_rows_or_inserts_them(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    upsert = dataset.merge_insert("name").when_matched_update_all().when_not_matched_insert_all()
+    done = upsert.execute(_people(Carla=27, Dan=42))
+    assert (done["num_updated_rows"], done["num_inserted_rows"]) == (1, 1)
+    assert _ages(uri) == {"Alice": 20, "Bob": 30, "Carla": 27, "Dan": 42}
+
+
+def test_an_upsert_with_a_condition_updates_only_rows_that_satisfy_it(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    upsert = dataset.merge_insert("name").when_matched_update_all("target.age < source.age")
+    upsert.execute(_people(Alice=21, Bob=29))
+    assert _ages(uri) == {"Alice": 21, "Bob": 30, "Carla": 45}
+
+
+def test_a_merge_replaces_the_rows_of_a_region(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE, uri)
+    replace = dataset.merge_insert("name").when_not_matched_insert_all()
+    done = replace.when_not_matched_by_source_delete("age >= 40").execute(_people(Edgar=46, Fay=44))
+    assert (done["num_inserted_rows"], done["num_deleted_rows"]) == (2, 1)
+    assert _ages(uri) == {"Alice": 20, "Bob": 30, "Edgar": 46, "Fay": 44}
+
+
+def test_a_merge_of_some_columns_keeps_the_others(library: ModuleType, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    dataset = library.write_dataset(PEOPLE.append_column("city", [["Rome", "Bern", "Oslo"]]), uri)
+    dataset.merge_insert("name").when_matched_update_all().execute(_people(Bob=31))
+    assert {(row["name"], row["age"], row["city"]) for row in _rows(uri)} == {
+        ("Alice", 20, "Rome"),
+        ("Bob", 31, "Bern"),
+        ("Carla", 45, "Oslo"),
+    }
