@@ -148,16 +148,24 @@ class MergeInsertBuilder(PylanceClass):
         return self
 
     def use_index(self, use_index: bool) -> Self:  # the reference's signature
-        """Do nothing: indices are not read, so the key columns are always scanned."""
+        """Set whether an index on the key column influences how updated rows are written; see :meth:`write_mode`.
+
+        The index is not read: the key columns are always scanned.
+        """
         if not isinstance(use_index, bool):
             raise InvalidTypeError(f"use_index must be a bool, found {use_index!r:.80}", argument="use_index")
+        self._rules = replace(self._rules, uses_index=use_index)
         return self
 
     def write_mode(self, mode: Literal["auto", "rewrite_rows", "rewrite_columns"]) -> Self:
         """Set how updated rows are written.
 
         Args:
-            mode: "rewrite_rows" and "auto" move whole rows to new fragments.
+            mode: "rewrite_rows" moves whole rows to new fragments. "rewrite_columns" writes the columns of the source
+                anew for all rows of the fragments with updated rows; it is possible if rows are only updated, and the
+                source lacks a column. "auto" rewrites columns if the source lacks some, and there is a scalar index on
+                the key column, and moves rows otherwise. Columns are always rewritten if the source lacks members of a
+                struct.
 
         Raises:
             InvalidInputError: the mode is unknown.

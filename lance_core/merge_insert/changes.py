@@ -41,6 +41,7 @@ class Changes:
         owners: for each updated row, the index of its fragment in the version.
         positions: for each updated row, its physical position in the fragment.
         inserted: mask of the source rows to insert.
+        in_place: whether updated rows keep their places, so that ``deletes`` does not contain them.
     """
 
     deletes: DeletePlan
@@ -48,6 +49,7 @@ class Changes:
     owners: npt.NDArray[np.int64] = field(repr=False)
     positions: npt.NDArray[np.int64] = field(repr=False)
     inserted: npt.NDArray[np.bool_] = field(repr=False)
+    in_place: bool = False
 
     @property
     def num_updated(self) -> int:
@@ -62,7 +64,17 @@ class Changes:
     @property
     def num_deleted(self) -> int:
         """The number of rows that are deleted without being updated."""
-        return self.deletes.rows_deleted - self.num_updated
+        return self.deletes.rows_deleted - (0 if self.in_place else self.num_updated)
+
+    def offsets(self, fragments: Sequence[Fragment]) -> dict[int, bytes]:
+        """Return the positions of the updated rows, by fragment id, as serialized Roaring bitmaps."""
+        # Imported only when needed: readers do not use it.
+        from pyroaring import BitMap
+
+        return {
+            fragments[owner].id: BitMap(self.positions[self.owners == owner].astype(np.uint32)).serialize()
+            for owner in np.unique(self.owners).tolist()
+        }
 
 
 def plan_changes(
@@ -71,6 +83,8 @@ def plan_changes(
     matches: Sequence[FragmentMatches],
     rules: MergeRules,
     source: SourceRows,
+    *,
+    in_place: bool = False,
 ) -> Changes:
     """Plan the changes.
 
@@ -80,6 +94,7 @@ def plan_changes(
         matches: the matches of each fragment.
         rules: the rules of the merge.
         source: the rows of the source.
+        in_place: whether updated rows keep their places.
 
     Raises:
         InvalidMergeError: several rows of the source would change the same row of the table, or the condition of
@@ -99,7 +114,7 @@ def plan_changes(
             updated.append(source_rows)
             owners.append(np.full(len(changed), owner, np.int64))
             positions.append(changed)
-        if len(changed) or rules.deletes_unmatched:
+        if (len(changed) and not in_place) or rules.deletes_unmatched:
             reader = FragmentReader(fragment, view.locator, session=view.session)
             gone = np.sort(changed)
             if rules.deletes_unmatched:
@@ -111,6 +126,7 @@ def plan_changes(
         np.concatenate([_NONE, *owners]),
         np.concatenate([_NONE, *positions]),
         inserted,
+        in_place,
     )
 
 

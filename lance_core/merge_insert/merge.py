@@ -6,7 +6,7 @@
     match     the keys of the source with those of the version; after a conflict, in changed fragments only
     plan      the rows to insert, update, and delete
     write     the new rows as fragments, and deletion files; no version refers to them yet
-    commit    Update: removed fragments, fragments with new deletion files, new fragments
+    commit    Update: removed fragments, fragments with new deletion files or columns, new fragments
 
 A version that adds or changes rows after the plan conflicts with a merge that inserts rows: one of them may have the
 key of an inserted row. So two merges never both insert a row with the same key. If the primary key is declared, and the
@@ -21,15 +21,18 @@ Source: ``MergeInsertBuilder`` of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lance_core.columns.column_files import ColumnFiles
+from lance_core.commit.commit import commit
 from lance_core.commit.replanning import Replanning
 from lance_core.delete.delete import commit_plan, write_deletions
 from lance_core.errors import InvalidInputError, InvalidMergeError
+from lance_core.merge_insert.changed_columns import changed_columns, updates_in_place, with_changed_columns
 from lance_core.merge_insert.changes import plan_changes
 from lance_core.merge_insert.key_filter import key_filter
 from lance_core.merge_insert.matching import MatchFinder
@@ -38,7 +41,7 @@ from lance_core.merge_insert.rules import plan_condition
 from lance_core.merge_insert.source import SourceRows
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.table.feature_flags import require_writable
-from lance_core.transactions.operations.update import Update
+from lance_core.transactions.operations.update import Update, UpdateMode
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.write.target import Mode, WriteTarget, data_places
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from lance_core.commit.replanning import RetryPolicy
     from lance_core.merge_insert.changes import Changes
     from lance_core.merge_insert.rules import MergeRules
-    from lance_core.proto import pb_transaction
     from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
     from lance_core.write.request import WriteRequest
@@ -61,6 +63,8 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "MergeRequest", "Merged", "merge_rows", "stag
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 28
 """Maximum size of the source rows, and of their keys, that are held in memory."""
+
+MakeUpdate: TypeAlias = "Callable[[tuple[Fragment, ...], tuple[int, ...]], Update]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +146,14 @@ def stage_merge(
     with SourceRows(data, request.memory_bytes) as source:
         merge = _Merge(request, source)
         try:
-            changes, fragments = merge.plan(view)
-            operation = merge.operation(view, changes, fragments)
+            changes, operation = merge.plan(view)
             updated = write_deletions(view.log, changes.deletes)
         except BaseException:
             merge.remove()
             raise
         dropped = tuple(delete.fragment.id for delete in changes.deletes.deletes if delete.is_dropped)
-        return (
-            Transaction(
-                read_version=view.version, operation=operation(updated, dropped), properties=dict(properties or {})
-            ),
-            changes,
-        )
+        staged = operation(updated, dropped)
+        return Transaction(read_version=view.version, operation=staged, properties=dict(properties or {})), changes
 
 
 def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
@@ -165,6 +164,7 @@ def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
     view.log.require_commits()
     rules.check_source(view.schema, source)
     _check_bases(view, request.write)
+    updates_in_place(view, rules, source)
     WriteTarget.plan(view.manifest, Mode.APPEND, row_schema(view.schema, source), request.write.file_version)
     if rules.condition is not None:
         plan_condition(stored_schema(view.schema), source, rules.condition)
@@ -192,49 +192,73 @@ class _Merge:
         self._source = source
         self._finder = MatchFinder(request.rules, source, request.memory_bytes)
         self._staged: _Staged | None = None
+        self._columns = ColumnFiles()
         self._progress = CommitProgress()
 
-    def plan(self, view: TableView) -> tuple[Changes, Sequence[Fragment]]:
-        """Plan the changes to a version, and write the new rows as fragments."""
+    def plan(self, view: TableView) -> tuple[Changes, MakeUpdate]:
+        """Plan the changes to a version, and write the new values.
+
+        Returns:
+            The changes, and a function that makes the operation of the fragments that keep rows, and of the ids of the
+            others.
+        """
         require_writable(view.manifest.message)
+        rules, source = self._request.rules, self._source
+        in_place = updates_in_place(view, rules, source.schema)
         fragments = view.fragments
         matches = self._finder.find(view, fragments)
-        changes = plan_changes(view, fragments, matches, self._request.rules, self._source)
-        if not self._request.rules.writes_rows:
-            return changes, ()
-        if self._staged is None or not self._staged.fits(view, changes, self._source):
-            self.remove()
-            rows = write_new_rows(view, self._source, changes, self._request.write)
-            self._staged = _Staged(view, rows, changes)
-        return changes, with_moved_row_ids(view, self._source, changes, self._staged.rows.operation.added_fragments())
+        changes = plan_changes(view, fragments, matches, rules, source, in_place=in_place)
+        new = self._new_fragments(view, changes) if rules.writes_rows else ()
+        inserted = key_filter(view.schema, rules, source, changes.inserted) if rules.writes_rows else None
+        update = Update(new_fragments=tuple(new), inserted_rows=inserted)
+        if not in_place:
+            return changes, partial(_moving, replace(update, fields_for_preserving=tuple(view.schema.field_ids())))
+        columns = changed_columns(view.schema, rules, source.schema)
+        changed = with_changed_columns(view, fragments, source, changes, columns, self._columns)
+        update = replace(
+            update,
+            updated_fragments=tuple(changed.values()),
+            fields_modified=tuple(columns.field_ids()) if changed else (),
+            mode=UpdateMode.COLUMNS,
+            updated_offsets=changes.offsets(fragments) if view.manifest.has_stable_row_ids else {},
+        )
+        return changes, lambda updated, dropped: update  # nothing is deleted
 
     def commit(self, view: TableView, properties: Mapping[str, str] | None) -> tuple[TableView, Changes]:
         """Plan the changes to a version, write, and commit."""
-        rules = self._request.rules
-        changes, fragments = self.plan(view)
+        changes, operation = self.plan(view)
         self._progress = CommitProgress(line=view.line)
         options = CommitOptions(
+            storage_options=view.storage_options,
             # Other writers may have changed the columns since the files were written.
             checks_files=self._staged is not None and self._staged.view is not view,
             is_first_try=True,
-            refuses_new_rows=rules.inserts,
+            refuses_new_rows=self._request.rules.inserts,
             progress=self._progress,
         )
-        operation = self.operation(view, changes, fragments)
-        return commit_plan(view, changes.deletes, operation, options, properties), changes
-
-    def operation(
-        self, view: TableView, changes: Changes, fragments: Sequence[Fragment]
-    ) -> Callable[[tuple[Fragment, ...], tuple[int, ...]], Update]:
-        """Return a function that makes the operation of the fragments that keep rows, and of the ids of the others."""
-        rules = self._request.rules
-        inserted = key_filter(view.schema, rules, self._source, changes.inserted) if rules.writes_rows else None
-        return partial(_update, tuple(fragments), tuple(view.schema.field_ids()), inserted)
+        if not changes.in_place:
+            return commit_plan(view, changes.deletes, operation, options, properties), changes
+        transaction = Transaction(
+            read_version=view.version, operation=operation((), ()), properties=dict(properties or {})
+        )
+        return view.showing(commit(view.log, transaction, options, known=view.counted_manifest)), changes
 
     def remove(self) -> None:
-        """Remove the files that were written for the new rows, unless a version may refer to them."""
+        """Remove the files that were written, unless a version may refer to them."""
+        if not self._progress.made and not self._progress.may_be_committed:
+            self._columns.remove()
+            self._remove_rows()
+
+    def _new_fragments(self, view: TableView, changes: Changes) -> Sequence[Fragment]:
+        """Return the fragments with the new rows, which are written if those of an earlier attempt do not fit."""
+        if self._staged is None or not self._staged.fits(view, changes, self._source):
+            self._remove_rows()
+            self._staged = _Staged(view, write_new_rows(view, self._source, changes, self._request.write), changes)
+        return with_moved_row_ids(view, self._source, changes, self._staged.rows.operation.added_fragments())
+
+    def _remove_rows(self) -> None:
         staged, self._staged = self._staged, None
-        if staged is not None and not self._progress.made and not self._progress.may_be_committed:
+        if staged is not None:
             remove_staged(staged.view.log, staged.view.manifest, staged.rows, staged.view.storage_options)
 
 
@@ -255,7 +279,8 @@ class _Staged:
     def fits(self, view: TableView, changes: Changes, source: SourceRows) -> bool:
         """Return whether another plan needs the same rows."""
         return (
-            is_complete(view.schema, source)
+            (changes.in_place or is_complete(view.schema, source))
+            and changes.in_place == self.changes.in_place
             and view.schema == self.view.schema
             and view.manifest.file_version == self.view.manifest.file_version
             and np.array_equal(changes.inserted, self.changes.inserted)
@@ -263,17 +288,5 @@ class _Staged:
         )
 
 
-def _update(
-    new: tuple[Fragment, ...],
-    field_ids: tuple[int, ...],
-    inserted: pb_transaction.Transaction.KeyExistenceFilter | None,
-    updated: tuple[Fragment, ...],
-    dropped: tuple[int, ...],
-) -> Update:
-    return Update(
-        removed_fragment_ids=dropped,
-        updated_fragments=updated,
-        new_fragments=new,
-        fields_for_preserving=field_ids,
-        inserted_rows=inserted,
-    )
+def _moving(update: Update, updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Update:
+    return replace(update, updated_fragments=updated, removed_fragment_ids=dropped)

@@ -54,7 +54,7 @@ def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
 
 
 def write_new_rows(view: TableView, source: SourceRows, changes: Changes, request: WriteRequest) -> Transaction:
-    """Write the rows as fragments to which no version refers yet.
+    """Write the rows as fragments to which no version refers yet; only the inserted rows if others keep their places.
 
     Returns:
         An append of the fragments, which is not committed as such.
@@ -64,6 +64,9 @@ def write_new_rows(view: TableView, source: SourceRows, changes: Changes, reques
         NotSupportedError: the source lacks a blob column, whose values would have to be copied.
         StorageError: a storage operation failed.
     """
+    if changes.in_place:
+        rows = pa.RecordBatchReader.from_batches(source.schema, _inserted(source, changes))
+        return stage_rows(view.log, view.manifest, rows, None, request, storage_options=view.storage_options)
     schema = row_schema(view.schema, source.schema)
     kept = [name for name in schema.names if name not in source.schema.names]
     blobs = [top.name for top in view.schema.fields if top.name in kept and has_blobs(view.schema.project([top.name]))]
@@ -82,7 +85,7 @@ def with_moved_row_ids(
     view: TableView, source: SourceRows, changes: Changes, fragments: Sequence[Fragment]
 ) -> Sequence[Fragment]:
     """Return written fragments that list the stable row ids of the updated rows, if the table has such ids."""
-    if not view.manifest.has_stable_row_ids or not changes.num_updated:
+    if not view.manifest.has_stable_row_ids or not changes.num_updated or changes.in_place:
         return fragments
     ids = _row_ids(view, changes)[_order(view, source, changes)]
     listed = []

@@ -21,7 +21,6 @@ from lance_core.errors import (
     InvalidInputError,
     InvalidMergeError,
     InvalidTypeError,
-    NotSupportedError,
     SchemaMismatchError,
 )
 from lance_core.predicate.predicate import Predicate
@@ -69,6 +68,7 @@ class MergeRules:
         deletes_unmatched: whether unmatched rows of the table are deleted.
         deleted_if: the unmatched rows of the table that are deleted, as SQL text; None for all.
         write_mode: how updated rows are written.
+        uses_index: whether an index on the key influences how updated rows are written.
     """
 
     keys: tuple[str, ...]
@@ -78,6 +78,7 @@ class MergeRules:
     deletes_unmatched: bool = False
     deleted_if: str | None = None
     write_mode: WriteMode = WriteMode.AUTO
+    uses_index: bool = True
 
     @property
     def updates(self) -> bool:
@@ -108,12 +109,7 @@ class MergeRules:
         Raises:
             SchemaMismatchError: the source lacks a key column, or rows are inserted without the value of a column that
                 is not nullable.
-            NotSupportedError: the merge would change some members of a struct, or rewrite columns in place.
         """
-        if self.write_mode is WriteMode.COLUMNS:
-            raise NotSupportedError("write_mode 'rewrite_columns' is not supported yet; use 'rewrite_rows'")
-        if self.updates:
-            _check_members(table.fields, schema_from_arrow(source).fields)
         missing = [name for name in self.keys if name not in source.names]
         if missing:
             raise SchemaMismatchError(f"the source has no key column {missing[0]!r}", column=missing[0])
@@ -172,19 +168,6 @@ def plan_condition(table: Schema, source: pa.Schema, text: str) -> Predicate:
 def primary_key(schema: Schema) -> Sequence[Field]:
     """Return the fields of the declared primary key, in the order of the key."""
     return sorted((field for field in schema.walk() if field.unenforced_primary_key), key=_position)
-
-
-def _check_members(table: Sequence[Field], source: Sequence[Field], path: tuple[str, ...] = ()) -> None:
-    """Check that structs of the source have all members, whose values would be lost otherwise."""
-    known = {field.name: field for field in source}
-    for field in table:
-        here = (*path, field.name)
-        if path and field.name not in known:
-            raise NotSupportedError(
-                f"rows cannot be updated from a source that lacks the member {'.'.join(here)!r}", column=".".join(here)
-            )
-        if field.name in known and not field.is_blob:
-            _check_members(field.children, known[field.name].children, here)
 
 
 def _position(field: Field) -> tuple[bool, int]:
