@@ -8,6 +8,8 @@
 ``verify DATASET``         compares all files of a version with its manifest
 ``doctor DATASET``         reports problems left behind by crashed writers and, on request, repairs them
 ``restore DATASET V``      creates a version with the content of an earlier one
+``plan ACTION DATASET``    plans a compaction, a materialization of deletions, or a cleanup
+``apply FILE``             executes a plan
 =========================  =================================================================================
 
 With ``--json``, each command prints a JSON document. Exit codes: 0 on success, 1 if problems were found that remain, 2
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _answer(parsed: argparse.Namespace) -> Answer:
     # Each module imports only what its commands need, because imports take longer than most commands.
-    module, command = _COMMANDS[parsed.command]
+    module, command = _COMMANDS[" ".join(filter(None, (parsed.command, getattr(parsed, "action", None))))]
     run: Callable[[argparse.Namespace], Answer] = getattr(import_module(f"lance_core.cli.{module}"), command)
     return run(parsed)
 
@@ -142,6 +144,25 @@ def _parser() -> argparse.ArgumentParser:
         "restore", parents=[dataset], help="create a version with the content of an earlier one"
     )
     restore.add_argument("version", metavar="V", type=_version, help="number or tag of the earlier version")
+    plan = commands.add_parser("plan", help="plan a compaction, a materialization of deletions, or a cleanup")
+    actions = plan.add_subparsers(dest="action", required=True, metavar="ACTION")
+    planned = argparse.ArgumentParser(add_help=False, parents=[dataset])
+    planned.add_argument("--output", metavar="FILE", help="save the plan, which `lance-core apply FILE` executes")
+    compaction = actions.add_parser("compaction", parents=[planned], help="rewrite small fragments into larger ones")
+    compaction.add_argument("--target-rows", type=int, metavar="N", help="number of rows of the new fragments")
+    deletions = actions.add_parser("deletions", parents=[planned], help="rewrite fragments without their deleted rows")
+    deletions.add_argument(
+        "--threshold",
+        type=float,
+        default=0.1,
+        metavar="F",
+        help="fraction of deleted rows above which a fragment is rewritten; 0.1 by default",
+    )
+    cleanup = actions.add_parser("cleanup", parents=[planned], help="remove old versions, and files without a version")
+    cleanup.add_argument("--older-than", metavar="AGE", help="remove only older versions; by default, of two weeks")
+    cleanup.add_argument("--retain-versions", type=int, metavar="N", help="keep the newest N versions")
+    apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
+    apply.add_argument("plan", metavar="FILE", help="file that `lance-core plan --output FILE` has saved")
     return parser
 
 
@@ -157,5 +178,9 @@ _COMMANDS: Final = {
     "verify": ("checking", "verify"),
     "doctor": ("checking", "doctor"),
     "restore": ("changing", "restore"),
+    "plan compaction": ("changing", "plan_compaction"),
+    "plan deletions": ("changing", "plan_deletions"),
+    "plan cleanup": ("changing", "plan_cleanup"),
+    "apply": ("changing", "apply_plan"),
 }
 """The module and the function of each command."""
