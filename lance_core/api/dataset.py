@@ -531,7 +531,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 filter selects.
             limit: maximum number of rows to return; if None, all rows are returned.
             offset: number of rows to skip; None means 0.
-            batch_size: maximum number of rows in a batch; None means 8192.
+            batch_size: maximum number of rows in a batch; None means 8192, or as many as take about 64 MiB if rows are
+                large.
             batch_size_bytes: maximum size of a batch in bytes, in addition to ``batch_size``; exceeded only by a batch
                 of one row.
             strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows. Otherwise, a batch

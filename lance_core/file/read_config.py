@@ -21,6 +21,8 @@ class ReadConfig:
 
     Attributes:
         batch_rows: number of rows in every batch except the last.
+        batch_bytes: approximate maximum decoded size of a batch in bytes: if rows are large, batches have fewer rows
+            than ``batch_rows``. None means no maximum, as when the caller has chosen the number of rows.
         use_stats: whether to skip rows that cannot match according to the file's statistics.
         ahead_bytes: maximum total encoded size, in bytes, of the segments that are read ahead of the consumer.
         ahead_segments: maximum number of segments that are read ahead of the consumer. Needed in addition to
@@ -39,6 +41,7 @@ class ReadConfig:
     """
 
     batch_rows: int = 8192
+    batch_bytes: int | None = None
     use_stats: bool = True
     keeps_dictionaries: bool = False
     ahead_bytes: int = 32 * 1024 * 1024

@@ -199,6 +199,22 @@ class FileReader:
         sources = self._sources(fields, column_indices)
         return sum(segment.num_bytes for source in sources for segment in source.plan(0, self.num_rows))
 
+    def rows_within(
+        self, num_bytes: int, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None
+    ) -> int | None:
+        """Return about how many rows of some fields have a decoded size of ``num_bytes`` bytes; at least 1.
+
+        The result is None if a batch of the default size is certainly smaller. The other arguments are those of
+        :meth:`read_batches`.
+        """
+        if self._bytes.num_bytes * _DEFAULT_CONFIG.batch_rows <= num_bytes * self.num_rows:
+            return None
+        segments = [
+            (source, each) for source in self._sources(fields, column_indices) for each in source.plan(0, self.num_rows)
+        ]
+        decoded = sum([max(source.memory_of(segment), segment.num_bytes) for source, segment in segments])
+        return max(1, num_bytes * self.num_rows // max(1, decoded))
+
     def read_batches(
         self,
         fields: Sequence[Field],

@@ -120,6 +120,11 @@ class FragmentGroup(RowReader):
         return int(self._starts[-1])
 
     @property
+    def recorded_bytes(self) -> int:
+        """Size of the data files in bytes, as far as it is recorded."""
+        return sum([reader.recorded_bytes for reader in self._readers])
+
+    @property
     def num_live_rows(self) -> int:
         """Number of live rows."""
         return sum([reader.num_live_rows for reader in self._readers])

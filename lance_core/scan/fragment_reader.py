@@ -77,6 +77,11 @@ class FragmentReader(RowReader):
         return self._fragment.has_deletion_file
 
     @property
+    def recorded_bytes(self) -> int:
+        """Size of the data files in bytes, as far as it is recorded."""
+        return sum([file.num_bytes for file in self._files.files])
+
+    @property
     def num_live_rows(self) -> int:
         """Number of live rows. The deletion file is read only if the number of deleted rows is not recorded.
 

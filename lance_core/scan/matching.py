@@ -174,7 +174,8 @@ def read_found(
         rows: indices of the live rows, in ascending order; at least one.
         config: read settings, including the maximum number of rows in a batch.
     """
-    if len(rows) <= _FEW_ROWS:
+    most_bytes = len(rows) * reader.recorded_bytes // max(1, reader.physical_rows)
+    if len(rows) <= _FEW_ROWS and most_bytes <= config.decoded_bytes:
         yield from slices(reader.take(wanted, rows, table), config.batch_rows)
         return
     costs = reader.row_costs(wanted, table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -43,6 +44,11 @@ class RowReader(ABC):
     @abstractmethod
     def physical_rows(self) -> int:
         """Number of rows, including deleted rows."""
+
+    @property
+    @abstractmethod
+    def recorded_bytes(self) -> int:
+        """Size of the data files in bytes, as far as it is recorded."""
 
     @property
     @abstractmethod
@@ -149,6 +155,7 @@ class RowReader(ABC):
             for position in range(start, stop, config.batch_rows):
                 yield {}, min(config.batch_rows, stop - position)
             return
+        config = _bounded(config, sources)
         streams = [
             file.read_batches(
                 here.fields, config, column_indices=columns, row_range=(start, stop), in_runs=len(sources) == 1
@@ -179,6 +186,16 @@ class RowReader(ABC):
     def _without_nulls(self, array: pa.Array) -> pa.Array:
         """Return a hidden column, after checking that it has no nulls."""
         return array
+
+
+def _bounded(config: ReadConfig, sources: Sequence[OpenColumns]) -> ReadConfig:
+    """Return the settings with fewer rows per batch if a batch would be larger than its maximum."""
+    if config.batch_bytes is None:
+        return config
+    known = [file.rows_within(config.batch_bytes, here.fields, columns) for file, here, columns in sources]
+    # Rows of several files share the maximum.
+    rows = min([each // len(sources) for each in known if each is not None], default=config.batch_rows)
+    return config if rows >= config.batch_rows else replace(config, batch_rows=max(1, rows))
 
 
 def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:

@@ -68,6 +68,9 @@ _VALUES_BYTES: Final = 64 * 1024 * 1024
 _BUFFER_VARIABLE: Final = "LANCE_DEFAULT_IO_BUFFER_SIZE"
 """Environment variable with the default of ``io_buffer_size``, as in pylance."""
 
+_BATCH_BYTES: Final = 64 * 1024 * 1024
+"""Approximate maximum size of a batch in bytes, if no batch size is requested. A single row may exceed it."""
+
 _FIRST_FILTERED: Final = 8
 """Number of fragments that are read together first if there is a filter and no limit: most filters find few rows, so
 their first rows come from several fragments."""
@@ -92,7 +95,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         prefilter: whether the filter is applied before the search instead of to its results.
         fast_search: must not be set if ``nearest`` is given, because a search compares the vectors of all fragments.
         disable_scoring_autoprojection: whether ``_distance`` is returned only if it is among ``columns``.
-        batch_size: maximum number of rows in a batch; if None, 8192, or fewer if blob values are large.
+        batch_size: maximum number of rows in a batch; if None, 8192, or as many as take about 64 MiB if rows are large.
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
         io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, the value of the environment
@@ -454,8 +457,7 @@ def _predicate_of(filtered: Schema, filter: Any, mask: RowMask | None) -> Predic
 def _read_config(batch_rows: int | None, io_buffer_size: int | None, use_stats: bool | None) -> ReadConfig:
     """Convert the arguments of a scan; None means the default."""
     config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
-    if batch_rows is not None:
-        config = replace(config, batch_rows=batch_rows)
+    config = replace(config, batch_bytes=_BATCH_BYTES) if batch_rows is None else replace(config, batch_rows=batch_rows)
     if io_buffer_size is None:
         text = os.environ.get(_BUFFER_VARIABLE, "")
         io_buffer_size = int(text) if text.isascii() and text.isdecimal() else None

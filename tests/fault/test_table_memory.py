@@ -1,0 +1,84 @@
+"""Reading a table takes a few hundred megabytes, however large the table and its rows are.
+
+Each read runs in a process of its own, which tells its largest resident size at the end. Pages of mapped files count as
+resident while they are mapped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_core
+
+READ = """
+import sys
+import lance_core
+
+arguments = {} if sys.argv[2] == "stream" else {"filter": "k >= 0"}
+num_rows = sum(batch.num_rows for batch in lance_core.dataset(sys.argv[1]).scanner(**arguments).to_batches())
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(num_rows, int(status["VmHWM"].split()[0]) << 10)
+"""
+
+MiB = 1 << 20
+
+
+def _large_values(num_bytes: int) -> Iterator[pa.RecordBatch]:
+    random = np.random.default_rng(1)
+    for key in range(num_bytes // MiB):
+        yield pa.record_batch({"k": [key], "b": pa.array([random.bytes(MiB)], pa.binary())})
+
+
+def _columns(num_bytes: int) -> Iterator[pa.RecordBatch]:
+    random = np.random.default_rng(1)
+    for _ in range(num_bytes // (272 * 20_000)):
+        words = pa.array(random.integers(0, 1 << 60, 20_000)).cast(pa.string())
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(random.random(20_000 * 60, np.float32)), 60)
+        yield pa.record_batch({"k": random.integers(0, 1 << 40, 20_000), "s": words, "v": vectors})
+
+
+KINDS = {"values of 1 MiB": (_large_values, 12), "columns": (_columns, 30_000)}
+
+
+def _write(path: Path, kind: str, num_bytes: int) -> None:
+    batches_of, rows_per_file = KINDS[kind]
+    schema = next(batches_of(num_bytes)).schema
+    reader = pa.RecordBatchReader.from_batches(schema, batches_of(num_bytes))
+    lance_core.write_dataset(reader, path, max_rows_per_file=rows_per_file)
+
+
+def _peak(path: Path, read: str) -> int:
+    done = subprocess.run([sys.executable, "-c", READ, str(path), read], check=True, capture_output=True, text=True)
+    num_rows, peak = map(int, done.stdout.split())
+    assert num_rows == lance_core.dataset(path).count_rows()
+    return peak
+
+
+def test_batches_of_default_size_have_fewer_rows_if_rows_are_large(tmp_path: Path) -> None:
+    _write(tmp_path / "t", "values of 1 MiB", 150 * MiB)
+    dataset = lance_core.dataset(tmp_path / "t")
+    for arguments in ({}, {"filter": "k >= 0"}, {"columns": ["b"]}):
+        sizes = [batch.nbytes for batch in dataset.to_batches(**arguments)]
+        assert sum(sizes) >= 150 * MiB
+        assert max(sizes) < 80 * MiB
+    assert [batch.num_rows for batch in dataset.to_batches(columns=["k"])] == [12, 24, 48, 66]
+    assert max(batch.num_rows for batch in dataset.to_batches(batch_size=100)) == 66
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_scans_does_not_grow_with_the_table(kind: str, tmp_path: Path) -> None:
+    sizes = (250 * MiB, 750 * MiB)
+    for size in sizes:
+        _write(tmp_path / str(size), kind, size)
+    for read in ("stream", "filter"):
+        smaller, larger = (_peak(tmp_path / str(size), read) for size in sizes)
+        assert larger < smaller + 100 * MiB
+        assert larger < 600 * MiB
