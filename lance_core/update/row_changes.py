@@ -1,8 +1,8 @@
-"""RowChanges: rows to delete, and the fragments with the rows that replace them or are added, in one version.
+"""RowChanges: rows to delete, and the fragments with the rows that replace them, in one version.
 
 ::
 
-    write     NewRows writes the moved and the added rows to new fragments; no version refers to them yet
+    write     NewRows writes the moved rows to new fragments; no version refers to them yet
     result    RowChanges has the positions of the old rows, and the fragments; it can be sent to another process
     commit    Update: removed fragments, fragments with new deletion files, new fragments
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from lance_core.delete.delete import commit_plan
 from lance_core.delete.plan import DeletePlan, plan_fragment
-from lance_core.errors import InternalError, InvalidInputError
+from lance_core.errors import InvalidInputError
 from lance_core.file.external_values import ExternalValues
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.scan.fragment_reader import FragmentReader
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_core.file.write_config import WriteConfig
-    from lance_core.proto import pb_transaction
     from lance_core.scan.table_view import TableView
 
 __all__ = ["NewRows", "RowChanges", "RowPositions", "commit_row_changes", "removed_unless_committed"]
@@ -57,9 +56,8 @@ class RowChanges:
     Attributes:
         read_version: the version that was searched.
         found: the physical positions of the rows to delete, by fragment id.
-        new_fragments: the fragments with the moved and the added rows, with id 0.
-        num_moved: the number of new rows that replace deleted ones.
-        num_added: the number of other new rows.
+        new_fragments: the fragments with the moved rows, with id 0.
+        num_moved: the number of rows in the new fragments.
         field_ids: the ids of the fields whose values differ in the moved rows.
     """
 
@@ -67,7 +65,6 @@ class RowChanges:
     found: Mapping[int, BitMap] = field(default_factory=dict)
     new_fragments: tuple[Fragment, ...] = ()
     num_moved: int = 0
-    num_added: int = 0
     field_ids: tuple[int, ...] = ()
 
     @classmethod
@@ -96,7 +93,6 @@ class RowChanges:
             found=found,
             new_fragments=tuple(fragment for part in parts for fragment in part.new_fragments),
             num_moved=sum(part.num_moved for part in parts),
-            num_added=sum(part.num_added for part in parts),
             field_ids=tuple(dict.fromkeys(field_id for part in parts for field_id in part.field_ids)),
         )
 
@@ -124,7 +120,7 @@ class RowPositions:
 
 
 class NewRows:
-    """Writes the rows that a change moves to new fragments of a table, followed by those that it adds.
+    """Writes the rows that a change moves to new fragments of a table.
 
     Args:
         view: the version that the change is based on.
@@ -147,7 +143,6 @@ class NewRows:
         self._ids: list[npt.NDArray[np.uint64]] = []
         self._encoded: list[bytes] = []
         self.num_moved = 0
-        self.num_added = 0
 
     def move(self, rows: pa.RecordBatch, row_ids: npt.NDArray[np.uint64]) -> None:
         """Write rows that replace others of the table.
@@ -160,18 +155,11 @@ class NewRows:
             SchemaMismatchError: a value does not fit its column.
             StorageError: a storage operation failed.
         """
-        if self.num_added:
-            raise InternalError("moved rows were written after added ones")
         self.num_moved += rows.num_rows
+        self._files.write(rows)
         if self._keeps_ids:
             self._ids.append(row_ids)
-        self._files.write(rows)
-        self._encode_ids()
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Write rows that the table does not contain yet; the errors are those of :meth:`move`."""
-        self.num_added += rows.num_rows
-        self._files.write(rows)
+            self._encode_ids()
 
     def finish(self) -> tuple[Fragment, ...]:
         """Complete the last file, and return the fragments, each with the row ids of its moved rows.
@@ -180,9 +168,10 @@ class NewRows:
             StorageError: a storage operation failed.
         """
         fragments = self._files.finish()
+        if not self._keeps_ids:
+            return tuple(fragments)
         self._encode_ids()
-        moved = [_with_row_ids(fragment, ids) for fragment, ids in zip(fragments, self._encoded, strict=False)]
-        return (*moved, *fragments[len(moved) :])
+        return tuple(map(_with_row_ids, fragments, self._encoded))
 
     def abort(self) -> None:
         """Remove every file that was written."""
@@ -191,8 +180,6 @@ class NewRows:
     def _encode_ids(self) -> None:
         """Encode the row ids of the fragments that are complete; those of many rows would take much memory."""
         for fragment in self._files.finished[len(self._encoded) :]:
-            if not self._ids:
-                return
             ids = np.concatenate(self._ids)
             first, rest = ids[: fragment.physical_rows], ids[fragment.physical_rows :]
             self._encoded.append(pb_rowids.RowIdSequence(segments=[encode_segment(first)]).SerializeToString())
@@ -204,7 +191,6 @@ def commit_row_changes(
     changes: RowChanges,
     options: CommitOptions,
     *,
-    inserted_rows: pb_transaction.Transaction.KeyExistenceFilter | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> TableView:
     """Commit changes, and return a view of the new version. The files of the new fragments are kept in any case.
@@ -213,7 +199,6 @@ def commit_row_changes(
         view: the version that the changes are based on.
         changes: the changes; there may be none.
         options: the options of the commit; those that follow from the changes are added.
-        inserted_rows: the primary keys of the added rows; None if unknown.
         properties: properties of the transaction.
 
     Raises:
@@ -234,7 +219,6 @@ def commit_row_changes(
             updated_fragments=updated,
             new_fragments=changes.new_fragments,
             fields_for_preserving=changes.field_ids,
-            inserted_rows=inserted_rows,
         )
 
     return commit_plan(view, _plan(view, changes), operation, options, properties)
