@@ -60,7 +60,7 @@ _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Pages with more bytes than this are decoded in several segments."""
 
-_MERGED_BYTES: Final = 2 * 1024 * 1024
+_MERGED_BYTES: Final = 4 * 1024 * 1024
 """Neighboring segments with fewer bytes than this are decoded together."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
