@@ -113,7 +113,7 @@ def _merge_insert(turn: Turn) -> pa.Table:
     picked = sorted(turn.rng.sample(known.tolist(), min(len(known), turn.rng.randrange(1, 8))))
     schema = turn.shown()
     builder = turn.handle.merge_insert("k")
-    way = turn.rng.choice(("upsert", "insert", "delete", "replace", *(() if turn.ours else ("columns",))))
+    way = turn.rng.choice(("upsert", "insert", "delete", "replace", "columns"))
     fresh = turn.table.new_rows(schema, turn.rng.randrange(0 if picked else 1, 6))
     changed = turn.table.new_rows(schema, len(picked))
     changed = changed.set_column(schema.get_field_index("k"), KEY, pa.array(picked, pa.int64()))
