@@ -241,7 +241,7 @@ def test_errors_say_that_the_bucket_of_a_dataset_does_not_exist(server: S3Server
         lance_core.dataset(uri, 3, storage_options=options)
     with pytest.raises(StorageError, match=message):
         lance_core.write_dataset(numbered_rows(0, 2), uri, storage_options=options)
-    with pytest.raises(lance_core.NotFoundError, match=f"^cannot find {uri}: the object or its bucket does"):
+    with pytest.raises(StorageError, match=f"^cannot read {uri}: bucket 'lance-no-such-bucket' does not"):
         lance_core.LanceFileReader(uri, storage_options=options)
 
 

@@ -51,12 +51,17 @@ def test_examples_that_change_rows_leave_the_rows_they_describe(tmp_path, capsys
     namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance")}
     for text in examples("change-rows.md"):
         run(text, tmp_path, namespace)
-    assert capsys.readouterr().out == "{'num_rows_updated': 2}\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "{'num_rows_updated': 2}",
+        "{'num_inserted_rows': 2, 'num_updated_rows': 1, 'num_deleted_rows': 0}",
+    ]
     assert sorted(namespace["dataset"].to_table().to_pylist(), key=lambda row: row["id"]) == [
         {"id": 1, "name": "ADA", "price": 2.0},
-        {"id": 2, "name": "BOB", "price": 3.5},
+        {"id": 2, "name": "Bo", "price": 1.0},
         {"id": 4, "name": "Dee", "price": 4.5},
         {"id": 5, "name": "Eve", "price": 5.5},
+        {"id": 7, "name": "Gil", "price": 7.5},
+        {"id": 8, "name": "Hal", "price": 8.5},
     ]
 
 

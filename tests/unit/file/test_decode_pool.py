@@ -22,7 +22,8 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
 
-TABLE = pa.table({name: np.random.default_rng(2).integers(0, 1 << 62, 300_000) for name in "ab"})
+# Each column has several segments, because neighboring pages are decoded in steps of 4 MiB.
+TABLE = pa.table({name: np.random.default_rng(2).integers(0, 1 << 62, 700_000) for name in "ab"})
 
 
 def _reader() -> FileReader:
