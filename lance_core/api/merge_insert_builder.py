@@ -86,7 +86,10 @@ class MergeInsertBuilder(PylanceClass):
         return self
 
     def when_matched_delete(self) -> Self:
-        """Delete rows of the dataset that match a row of the source. The source may consist of key columns only."""
+        """Delete rows of the dataset that match a row of the source.
+
+        If the merge only deletes, only the key columns of the source are used. It may lack others, or have more.
+        """
         self._rules = replace(self._rules, when_matched=WhenMatched.DELETE, condition=None)
         return self
 

@@ -38,7 +38,7 @@ from lance_core.merge_insert.key_filter import key_filter
 from lance_core.merge_insert.matching import MatchFinder
 from lance_core.merge_insert.new_rows import is_complete, row_schema, with_moved_row_ids, write_new_rows
 from lance_core.merge_insert.rules import plan_condition
-from lance_core.merge_insert.source import SourceRows
+from lance_core.merge_insert.source import SourceRows, only_columns
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.update import Update, UpdateMode
@@ -124,6 +124,7 @@ def merge_rows(
         StorageError: a storage operation failed.
     """
     policy.check()
+    data = _needed_columns(request.rules, data)
     _check(view, request, data.schema)
     with SourceRows(data, request.memory_bytes) as source:
         merge = _Merge(request, source)
@@ -142,6 +143,7 @@ def stage_merge(
     view: TableView, request: MergeRequest, data: pa.RecordBatchReader, properties: Mapping[str, str] | None = None
 ) -> tuple[Transaction, Changes]:
     """Write all files of a merge, and return the transaction that would commit it; errors as for :func:`merge_rows`."""
+    data = _needed_columns(request.rules, data)
     _check(view, request, data.schema)
     with SourceRows(data, request.memory_bytes) as source:
         merge = _Merge(request, source)
@@ -154,6 +156,10 @@ def stage_merge(
         dropped = tuple(delete.fragment.id for delete in changes.deletes.deletes if delete.is_dropped)
         staged = operation(updated, dropped)
         return Transaction(read_version=view.version, operation=staged, properties=dict(properties or {})), changes
+
+
+def _needed_columns(rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    return only_columns(data, rules.keys) if rules.only_deletes else data
 
 
 def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:

@@ -90,6 +90,11 @@ class MergeRules:
         """Whether rows are inserted or updated."""
         return self.updates or self.inserts
 
+    @property
+    def only_deletes(self) -> bool:
+        """Whether the keys are all that the merge needs of the source."""
+        return not self.writes_rows and self.when_matched is not WhenMatched.FAIL
+
     def check(self) -> None:
         """Check that the merge does anything.
 

@@ -31,6 +31,7 @@ def rows(*keys: int, add: int = 0) -> pa.Table:
 TABLE = rows(*range(10))
 SOURCE = rows(20, 3, 8, 4, 21, add=100)
 TWINS = pa.table({"a": pa.array([1, 1, 2, None, None], pa.int64()), "b": list("vwxyz"), "c": [1.0, 2.0, 3.0, 4.0, 5.0]})
+OTHER_COLUMNS = pa.table({"b": [1, 2, 3], "a": pa.array([20, 3, 8], pa.int64()), "z": ["x", "y", "z"]})
 REQUIRED = TABLE.cast(
     pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string()), pa.field("c", pa.float64())])
 )
@@ -54,6 +55,12 @@ MERGES: dict[str, tuple[Build, pa.Table]] = {
     "update if true": (lambda merge: merge.when_matched_update_all("true"), SOURCE),
     "delete": (lambda merge: merge.when_matched_delete(), SOURCE),
     "delete by key only": (lambda merge: merge.when_matched_delete(), SOURCE.select(["a"])),
+    "delete by a source with other columns": (lambda merge: merge.when_matched_delete(), OTHER_COLUMNS),
+    "delete rows without a source row, which has other columns": (
+        lambda merge: merge.when_not_matched_by_source_delete("a > 4"),
+        OTHER_COLUMNS,
+    ),
+    "insert from a source with other columns": (lambda merge: merge.when_not_matched_insert_all(), OTHER_COLUMNS),
     "delete, insert": (lambda merge: merge.when_matched_delete().when_not_matched_insert_all(), SOURCE),
     "last of update and delete": (lambda merge: merge.when_matched_update_all().when_matched_delete(), SOURCE),
     "last of fail and update": (lambda merge: merge.when_matched_fail().when_matched_update_all(), SOURCE),
