@@ -45,9 +45,9 @@ class Changes:
     """
 
     deletes: DeletePlan
-    updated: npt.NDArray[np.int64] = field(repr=False)
-    owners: npt.NDArray[np.int64] = field(repr=False)
-    positions: npt.NDArray[np.int64] = field(repr=False)
+    updated: npt.NDArray[np.signedinteger] = field(repr=False)
+    owners: npt.NDArray[np.int32] = field(repr=False)
+    positions: npt.NDArray[np.signedinteger] = field(repr=False)
     inserted: npt.NDArray[np.bool_] = field(repr=False)
     in_place: bool = False
 
@@ -102,9 +102,9 @@ def plan_changes(
     """
     inserted = np.full(source.num_rows, rules.inserts)
     deletes: list[FragmentDelete] = []
-    updated: list[npt.NDArray[np.int64]] = []
-    owners: list[npt.NDArray[np.int64]] = []
-    positions: list[npt.NDArray[np.int64]] = []
+    updated: list[npt.NDArray[np.signedinteger]] = []
+    owners: list[npt.NDArray[np.int32]] = []
+    positions: list[npt.NDArray[np.signedinteger]] = []
     acts = rules.when_matched in (WhenMatched.UPDATE, WhenMatched.DELETE)
     for owner, (fragment, found) in enumerate(zip(fragments, matches, strict=True)):
         inserted[found.source_rows] = False
@@ -112,11 +112,11 @@ def plan_changes(
         _check_unambiguous(source_rows, changed, rules, source)
         if rules.updates:
             updated.append(source_rows)
-            owners.append(np.full(len(changed), owner, np.int64))
+            owners.append(np.full(len(changed), owner, np.int32))
             positions.append(changed)
         if (len(changed) and not in_place) or rules.deletes_unmatched:
             reader = FragmentReader(fragment, view.locator, session=view.session)
-            gone = np.sort(changed)
+            gone = np.sort(changed).astype(np.int64)
             if rules.deletes_unmatched:
                 gone = np.union1d(gone, np.setdiff1d(_deletable(view, reader, rules), found.positions))
             deletes.append(plan_fragment(fragment, reader.num_live_rows, reader.deleted_rows(), gone))
@@ -130,11 +130,14 @@ def plan_changes(
     )
 
 
-_NONE = np.empty(0, np.int64)
+_NONE = np.empty(0, np.int32)
 
 
 def _check_unambiguous(
-    source_rows: npt.NDArray[np.int64], positions: npt.NDArray[np.int64], rules: MergeRules, source: SourceRows
+    source_rows: npt.NDArray[np.signedinteger],
+    positions: npt.NDArray[np.signedinteger],
+    rules: MergeRules,
+    source: SourceRows,
 ) -> None:
     unique, first, counts = np.unique(positions, return_index=True, return_counts=True)
     if len(unique) != len(positions):
@@ -152,5 +155,5 @@ def _deletable(view: TableView, reader: FragmentReader, rules: MergeRules) -> np
         rows = np.arange(reader.num_live_rows, dtype=np.int64)
     else:
         predicate = planned_predicate(view.schema, rules.deleted_if)
-        rows = np.concatenate([_NONE, *find_rows(reader, predicate, ReadConfig())])
+        rows = np.concatenate([np.empty(0, np.int64), *find_rows(reader, predicate, ReadConfig())])
     return live_to_physical(reader.deleted_rows(), rows)

@@ -30,6 +30,9 @@ _HASH_BITS: Final = 64
 _FILTER_BITS: Final = 3
 """Number of further bits of a hash by which keys are excluded."""
 
+_STEP_ITEMS: Final = 1 << 16
+"""Number of hashes that are computed at a time."""
+
 _MAX_INT32: Final = (1 << 31) - 1
 
 
@@ -45,18 +48,16 @@ class KeyIndex:
         """Sort the hashes."""
         self._columns = columns
         self._first_row = first_row
-        rows = np.flatnonzero(complete_keys(columns))
-        hashes = hash_keys(columns)[rows]
-        order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[order]
-        self._rows = rows[order]
-        num_bits = max(1, len(rows).bit_length())
+        self._hashes, self._rows = _sorted_hashes(columns)
+        num_bits = max(1, len(self._rows).bit_length())
         self._shift = np.uint64(_HASH_BITS - num_bits)
-        starts = np.searchsorted(self._hashes >> self._shift, np.arange((1 << num_bits) + 1, dtype=np.uint64))
-        self._starts = starts.astype(np.int32) if len(rows) <= _MAX_INT32 else starts
+        self._starts = np.full((1 << num_bits) + 1, len(self._rows), self._rows.dtype)
+        for low, high in _steps(1 << num_bits):
+            self._starts[low:high] = np.searchsorted(self._hashes, np.arange(low, high, dtype=np.uint64) << self._shift)
         self._filter_shift = self._shift - np.uint64(_FILTER_BITS)
         self._is_present = np.zeros(1 << (num_bits + _FILTER_BITS), np.bool_)
-        self._is_present[self._hashes >> self._filter_shift] = True
+        for low, high in _steps(len(self._rows)):
+            self._is_present[self._hashes[low:high] >> self._filter_shift] = True
 
     def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Yield pairs of equal keys, as numbers of source rows, and indices of the given rows.
@@ -84,7 +85,7 @@ class KeyIndex:
         hashes: npt.NDArray[np.uint64],
         probes: npt.NDArray[np.int64],
         starts: npt.NDArray[np.signedinteger],
-        counts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.signedinteger],
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the pairs of equal keys among the candidates: for each probe, a range of sorted hashes."""
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -94,4 +95,27 @@ class KeyIndex:
         rows, probes = self._rows[candidates[same]], probes[same]
         ours, theirs = pa.array(rows), pa.array(probes)
         equal = equal_keys([each.take(ours) for each in self._columns], [each.take(theirs) for each in columns])
-        return rows[equal] + self._first_row, probes[equal]
+        return rows[equal].astype(np.int64) + self._first_row, probes[equal]
+
+
+def _sorted_hashes(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.signedinteger]]:
+    """Return the sorted hashes of the complete keys, and the row of each."""
+    num_rows = len(columns[0])
+    kind: type[np.int32 | np.int64] = np.int32 if num_rows <= _MAX_INT32 else np.int64
+    hashes = np.empty(num_rows, np.uint64)
+    for low, high in _steps(num_rows):
+        hashes[low:high] = hash_keys([column.slice(low, high - low) for column in columns])
+    is_complete = complete_keys(columns)
+    if is_complete.all():
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], order.astype(kind)
+    rows: npt.NDArray[np.signedinteger] = np.flatnonzero(is_complete).astype(kind)
+    hashes = hashes[rows]
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], rows[order]
+
+
+def _steps(num_items: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges that cover the items, so that what is computed from each is small."""
+    for low in range(0, num_items, _STEP_ITEMS):
+        yield low, min(low + _STEP_ITEMS, num_items)

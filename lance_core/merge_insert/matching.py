@@ -49,6 +49,8 @@ _RUN_ROWS: Final = 1 << 16
 _ROW_BYTES: Final = 40
 """Memory that a join needs for each row of the source, in addition to the keys themselves."""
 
+_MAX_INT32: Final = (1 << 31) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class FragmentMatches:
@@ -60,8 +62,8 @@ class FragmentMatches:
         met: whether the condition is true for the pair; all true if there is no condition.
     """
 
-    source_rows: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
+    source_rows: npt.NDArray[np.signedinteger]
+    positions: npt.NDArray[np.signedinteger]
     met: npt.NDArray[np.bool_] = field(repr=False)
 
     def by_fragment(self, reader: RowReader) -> Iterator[tuple[Fragment, FragmentMatches]]:
@@ -70,7 +72,10 @@ class FragmentMatches:
         for fragment, positions in reader.by_fragment(self.positions):
             stop = start + len(positions)
             if start < stop:
-                yield fragment, FragmentMatches(self.source_rows[start:stop], positions, self.met[start:stop])
+                yield (
+                    fragment,
+                    FragmentMatches(_small(self.source_rows[start:stop]), _small(positions), self.met[start:stop]),
+                )
             start = stop
 
 
@@ -119,7 +124,10 @@ class MatchFinder:
                 for found in self._matches(reader, wanted, index, condition, sides):
                     for fragment, part in found.by_fragment(reader):
                         pairs[fragment.content_key].append(part)
-        self._found.update({key: _joined(parts) for key, parts in pairs.items()})
+            # Before the keys of the next block are sorted.
+            del index
+        for key in list(pairs):
+            self._found[key] = _joined(pairs.pop(key))
 
     def _blocks(self, table: Schema) -> Iterator[KeyIndex]:
         """Yield the keys of consecutive rows of the source, as many as fit into memory together."""
@@ -189,13 +197,20 @@ def shown_keys(source: SourceRows, rules: MergeRules, row: int) -> str:
     return ", ".join(f"{name} = {value!r:.80}" for name, value in values.items())
 
 
-def _key_index(batches: Sequence[pa.RecordBatch], first_row: int) -> KeyIndex:
-    table = pa.Table.from_batches(batches)
-    return KeyIndex([one_array(column) for column in table.columns], first_row)
+def _key_index(batches: list[pa.RecordBatch], first_row: int) -> KeyIndex:
+    """Return the index of the keys in some batches, which are released."""
+    columns = [one_array(column) for column in pa.Table.from_batches(batches).columns]
+    batches.clear()
+    return KeyIndex(columns, first_row)
+
+
+def _small(numbers: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
+    """Return numbers that are not negative in half the memory if they fit."""
+    return numbers.astype(np.int32 if numbers.max(initial=0) <= _MAX_INT32 else np.int64)
 
 
 def _joined(parts: Sequence[FragmentMatches]) -> FragmentMatches:
-    empty = FragmentMatches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+    empty = FragmentMatches(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.bool_))
     parts = [empty, *parts]
     return FragmentMatches(
         np.concatenate([each.source_rows for each in parts]),

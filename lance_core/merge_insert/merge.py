@@ -89,7 +89,7 @@ class MergeRequest:
     Attributes:
         rules: what happens to rows that match, and to those that do not.
         write: the settings of the write, whose mode is "append".
-        memory_bytes: maximum size of the source rows to hold in memory, and of their keys.
+        memory_bytes: maximum memory for the keys of the source rows. The rows themselves take at most half as much.
     """
 
     rules: MergeRules
@@ -126,7 +126,7 @@ def merge_rows(
     policy.check()
     data = _needed_columns(request.rules, data)
     _check(view, request, data.schema)
-    with SourceRows(data, request.memory_bytes) as source:
+    with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
         attempts = Replanning(view, "merge", policy)
         try:
@@ -145,7 +145,7 @@ def stage_merge(
     """Write all files of a merge, and return the transaction that would commit it; errors as for :func:`merge_rows`."""
     data = _needed_columns(request.rules, data)
     _check(view, request, data.schema)
-    with SourceRows(data, request.memory_bytes) as source:
+    with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
         try:
             changes, operation = merge.plan(view)

@@ -75,8 +75,7 @@ def write_new_rows(view: TableView, source: SourceRows, changes: Changes, reques
             f"rows with the blob column {blobs[0]!r} cannot be updated from a source without this column",
             column=blobs[0],
         )
-    order = _order(view, source, changes)
-    updated = _with_kept_columns(view, source, changes, order, kept) if kept else _complete(source, changes, order)
+    updated = _with_kept_columns(view, source, changes, kept) if kept else _complete(source, changes)
     rows = pa.RecordBatchReader.from_batches(schema, _in_schema(chain(updated, _inserted(source, changes)), schema))
     return stage_rows(view.log, view.manifest, rows, None, request, storage_options=view.storage_options)
 
@@ -107,13 +106,14 @@ def is_complete(table: Schema, source: SourceRows) -> bool:
 def _order(view: TableView, source: SourceRows, changes: Changes) -> npt.NDArray[np.int64]:
     """Return the order in which the updated rows are written."""
     if is_complete(view.schema, source):
-        return np.lexsort((changes.positions, changes.owners, changes.updated))
+        # Those of one source row are already in the order of the table.
+        return np.argsort(changes.updated, kind="stable")
     return np.lexsort((changes.positions, changes.owners))
 
 
-def _complete(source: SourceRows, changes: Changes, order: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def _complete(source: SourceRows, changes: Changes) -> Iterator[pa.RecordBatch]:
     """Yield updated rows in the order of the source."""
-    rows = changes.updated[order]
+    rows = np.sort(changes.updated)
     for start, batch in source.batches():
         low, high = np.searchsorted(rows, [start, start + batch.num_rows])
         if low < high:
@@ -121,13 +121,16 @@ def _complete(source: SourceRows, changes: Changes, order: npt.NDArray[np.int64]
 
 
 def _with_kept_columns(
-    view: TableView, source: SourceRows, changes: Changes, order: npt.NDArray[np.int64], kept: Sequence[str]
+    view: TableView, source: SourceRows, changes: Changes, kept: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield updated rows in the order of the table."""
+    order = _order(view, source, changes)
     table = placed_rows(view.source(), list(kept))
     for start in range(0, len(order), _STEP_ROWS):
         some = order[start : start + _STEP_ROWS]
-        others = table.table(RowPlaces(changes.owners[some], changes.positions[some])).combine_chunks()
+        others = table.table(
+            RowPlaces(changes.owners[some].astype(np.int64), changes.positions[some].astype(np.int64))
+        ).combine_chunks()
         given = source.take(changes.updated[some])
         columns = [*given.columns, *(column.chunk(0) for column in others.columns)]
         yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*given.schema, *others.schema]))
@@ -161,5 +164,5 @@ def _row_ids(view: TableView, changes: Changes) -> npt.NDArray[np.uint64]:
     fragments = view.fragments
     for owner in np.unique(changes.owners).tolist():
         here = changes.owners == owner
-        ids[here] = RowLineage(fragments[owner].message, hidden).ids_at(changes.positions[here])
+        ids[here] = RowLineage(fragments[owner].message, hidden).ids_at(changes.positions[here].astype(np.int64))
     return ids

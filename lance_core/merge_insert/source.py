@@ -1,11 +1,12 @@
 """SourceRows: the rows of a merge's source, which can be read repeatedly: in order, or individually.
 
-The rows are held in memory up to a limit. Those that follow are in a temporary file, which is mapped into memory, so
-that the operating system keeps as much of it as fits.
+The rows are held in memory up to a limit. Those that follow are in a temporary file, which is mapped into memory. The
+process releases the parts that it has read; the operating system keeps as much of the file as fits.
 """
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InternalError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +27,9 @@ __all__ = ["SourceRows", "only_columns"]
 
 _BATCH_ROWS: Final = 1 << 16
 """Number of rows that are held together; rows are found faster in few batches."""
+
+_MAPPED_BYTES: Final = 32 * 1024 * 1024
+"""Size of the batches that are read from the temporary file before the memory of its mapping is released."""
 
 
 class SourceRows:
@@ -145,24 +149,36 @@ class _SpilledBatches:
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lance-merge-")
         self._path = str(Path(self._directory.name, "source.arrows"))
-        self._file: pa.NativeFile = pa.OSFile(self._path, "wb")
-        self._places: list[int] = []
+        self._file = pa.OSFile(self._path, "wb")
+        self._places = [0]
+        self._mapping: mmap.mmap | None = None
+        self._num_mapped = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         # Every batch has a stream of its own, so that each can have other dictionaries.
-        self._places.append(self._file.tell())
         with pa.ipc.new_stream(self._file, batch.schema) as stream:
             stream.write_batch(batch)
+        self._places.append(self._file.tell())
 
     def finish(self) -> None:
         self._file.close()
-        self._file = pa.memory_map(self._path)
+        with Path(self._path).open("rb") as file:
+            self._mapping = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 
     def batch(self, index: int) -> pa.RecordBatch:
-        self._file.seek(self._places[index])
-        return pa.ipc.open_stream(self._file).read_next_batch()
+        if self._mapping is None:
+            raise InternalError("rows of the source are read before all are in the temporary file")
+        start, stop = self._places[index : index + 2]
+        self._num_mapped += stop - start
+        if self._num_mapped > _MAPPED_BYTES:
+            # Batches that are still in use read the file again.
+            self._mapping.madvise(mmap.MADV_DONTNEED)
+            self._num_mapped = stop - start
+        return pa.ipc.open_stream(pa.py_buffer(self._mapping).slice(start, stop - start)).read_next_batch()
 
     def close(self) -> None:
+        # The mapping goes with the last batch that refers to it.
+        self._mapping = None
         self._file.close()
         self._directory.cleanup()
 

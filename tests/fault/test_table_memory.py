@@ -1,7 +1,7 @@
-"""Reading a table takes a few hundred megabytes, however large the table and its rows are.
+"""Reading a table, or merging into it, takes a few hundred megabytes, however large the table and its rows are.
 
-Each read runs in a process of its own, which tells its largest resident size at the end. Pages of mapped files count as
-resident while they are mapped.
+Each operation runs in a process of its own, which tells its largest resident size at the end. Pages of mapped files
+count as resident while they are mapped.
 """
 
 from __future__ import annotations
@@ -27,6 +27,16 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(num_rows, int(status["VmHWM"].split()[0]) << 10)
 """
 
+MERGE = """
+import sys
+import lance_core
+
+rows = lance_core.dataset(sys.argv[2]).scanner().to_reader()
+counts = lance_core.dataset(sys.argv[1]).merge_insert("k").when_matched_update_all().execute(rows)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(counts["num_updated_rows"], int(status["VmHWM"].split()[0]) << 10)
+"""
+
 MiB = 1 << 20
 
 
@@ -44,11 +54,19 @@ def _columns(num_bytes: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"k": random.integers(0, 1 << 40, 20_000), "s": words, "v": vectors})
 
 
+def _wide_rows(num_bytes: int) -> Iterator[pa.RecordBatch]:
+    random = np.random.default_rng(1)
+    for start in range(0, num_bytes // 1024, 20_000):
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(random.random(20_000 * 256, np.float32)), 256)
+        yield pa.record_batch({"k": np.arange(start, start + 20_000), "v": vectors})
+
+
 KINDS = {"values of 1 MiB": (_large_values, 12), "columns": (_columns, 30_000)}
+KINDS_OF_MERGES = {"wide rows": (_wide_rows, 40_000)}
 
 
 def _write(path: Path, kind: str, num_bytes: int) -> None:
-    batches_of, rows_per_file = KINDS[kind]
+    batches_of, rows_per_file = (KINDS | KINDS_OF_MERGES)[kind]
     schema = next(batches_of(num_bytes)).schema
     reader = pa.RecordBatchReader.from_batches(schema, batches_of(num_bytes))
     lance_core.write_dataset(reader, path, max_rows_per_file=rows_per_file)
@@ -83,3 +101,20 @@ def test_memory_of_scans_does_not_grow_with_the_table(kind: str, tmp_path: Path)
         # The smaller table is less than what a scan reads ahead at most, so some growth is normal.
         assert larger - smaller < (sizes[1] - sizes[0]) * 0.4
         assert larger < 600 * MiB
+
+
+@pytest.mark.slow
+def test_memory_of_merges_does_not_grow_with_the_table_and_the_source(tmp_path: Path) -> None:
+    sizes, peaks = (200 * MiB, 600 * MiB), []
+    for size in sizes:
+        path = tmp_path / str(size)
+        _write(path, "wide rows", size)
+        done = subprocess.run(
+            [sys.executable, "-c", MERGE, str(path), str(path)], check=True, capture_output=True, text=True
+        )
+        num_rows, peak = map(int, done.stdout.split())
+        assert num_rows == lance_core.dataset(path).count_rows()
+        peaks.append(peak)
+    # What grows are the keys, and the places of the rows that match.
+    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) * 0.2
+    assert peaks[1] < 700 * MiB
