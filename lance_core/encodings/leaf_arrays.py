@@ -10,12 +10,14 @@ Source: Arrow columnar format.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_core.buffers.pool_arrays import uninitialized
 from lance_core.encodings.api import (
     DataBlock,
     DictionaryBlock,
@@ -38,12 +40,15 @@ __all__ = [
     "block_from_array",
     "bytes_of",
     "is_variable_width",
-    "spanning",
+    "joined",
     "validity_of",
     "with_nulls",
 ]
 
 _MAX_INT32: Final = (1 << 31) - 1
+_MAX_SPREAD: Final = 2
+"""Buffers are used where they are if they are in a range that is at most this many times as large as they are."""
+
 _WORD_BYTES: Final = (1, 2, 4, 8)
 _VARIABLE_WIDTH: Final = frozenset(
     dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
@@ -57,19 +62,31 @@ def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
     return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.empty(0, np.uint8)
 
 
-def spanning(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
+def joined(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
     """Return an array that contains all of several buffers, and the start of each buffer in it.
 
-    Nothing is copied: the array extends from the lowest address to the highest. Only the bytes of the buffers may be
-    accessed, because the memory between them may contain anything, or may not exist.
+    Nothing is copied if the buffers are close together in one larger buffer, such as a mapping of a file. The array is
+    never larger than memory that one of the buffers keeps alive, because numpy and compiled kernels may read all of it.
     """
     filled = [buffer for buffer in buffers if buffer.size]
     if not filled:
         return np.empty(0, np.uint8), [0] * len(buffers)
+    num_bytes = sum([buffer.size for buffer in filled])
     first = min([buffer.address for buffer in filled])
     stop = max([buffer.address + buffer.size for buffer in filled])
-    whole = pa.foreign_buffer(first, stop - first, base=filled)
-    return bytes_of(whole), [buffer.address - first if buffer.size else 0 for buffer in buffers]
+    if stop - first <= _MAX_SPREAD * num_bytes and len({_root(buffer).address for buffer in filled}) == 1:
+        root = _root(filled[0])
+        whole = bytes_of(root)[first - root.address : stop - root.address]
+        return whole, [buffer.address - first if buffer.size else 0 for buffer in buffers]
+    copy = np.concatenate(list(map(bytes_of, buffers)), out=uninitialized(num_bytes))
+    return copy, list(itertools.accumulate([buffer.size for buffer in buffers[:-1]], initial=0))
+
+
+def _root(buffer: pa.Buffer) -> pa.Buffer:
+    """Return the buffer of which another one is a part, or that buffer itself."""
+    while buffer.parent is not None:
+        buffer = buffer.parent
+    return buffer
 
 
 def is_variable_width(dtype: pa.DataType) -> bool:

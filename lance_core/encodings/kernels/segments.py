@@ -50,8 +50,7 @@ class Segments:
     check that the positions are inside ``data``.
 
     Attributes:
-        data: (num_bytes,) uint8. Only the bytes of segments may be accessed; there may be no memory between them, if
-            :func:`~lance_core.encodings.leaf_arrays.spanning` has created the array.
+        data: (num_bytes,) uint8.
         starts: (num_segments,) int64, start of each segment in bytes.
         sizes: (num_segments,) int64, size of each segment in bytes.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.leaf_arrays import bytes_of, spanning
+from lance_core.encodings.leaf_arrays import bytes_of, joined
 from lance_core.encodings.page_decoder import (
     assemble,
     open_page,
@@ -339,8 +339,7 @@ def _decoded_as_one(column: LeafColumn, pages: Sequence[Page], buffers: Sequence
     """Decode all rows of several pages; ``buffers`` are the buffers of all pages."""
     rest = iter(buffers)
     of_pages = [list(itertools.islice(rest, len(page.buffers))) for page in pages]
-    # The chunks of all pages are decoded in place.
-    data, starts = spanning([of_page[1] for of_page in of_pages])
+    data, starts = joined([of_page[1] for of_page in of_pages])
     views = [list(map(bytes_of, of_page)) for of_page in of_pages]
     lengths = [page.length for page in pages]
     state = open_pages(column.field, [page.layout for page in pages], views, lengths, starts)

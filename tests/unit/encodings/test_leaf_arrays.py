@@ -5,22 +5,41 @@ import mmap
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.leaf_arrays import spanning
+from lance_core.encodings.leaf_arrays import joined
 
 
-def test_spanning_array_contains_every_buffer_at_its_start():
-    buffers = [pa.py_buffer(bytes([number]) * size) for number, size in enumerate([3, 0, 5_000_000, 1])]
-    whole, starts = spanning(buffers)
-    for buffer, start in zip(buffers, starts, strict=True):
-        assert whole[start : start + buffer.size].tobytes() == buffer.to_pybytes()
+def _holds_every_buffer_at_its_start(buffers: list[pa.Buffer]) -> bool:
+    whole, starts = joined(buffers)
+    return all(
+        whole[start : start + buffer.size].tobytes() == buffer.to_pybytes()
+        for buffer, start in zip(buffers, starts, strict=True)
+    )
 
 
-def test_spanning_array_keeps_its_buffers():
-    whole, starts = spanning([pa.py_buffer(mmap.mmap(-1, 8_192)) for _ in range(3)])
-    assert [int(whole[start : start + 8_192].sum()) for start in starts] == [0, 0, 0]
+def test_joined_array_contains_every_buffer_at_its_start() -> None:
+    assert _holds_every_buffer_at_its_start(
+        [pa.py_buffer(bytes([number]) * size) for number, size in enumerate([3, 0, 5_000_000, 1])]
+    )
 
 
-def test_spanning_array_of_empty_buffers_is_empty():
-    whole, starts = spanning([pa.py_buffer(b"")] * 2)
+def test_parts_of_one_mapping_are_joined_where_they_are() -> None:
+    mapping = pa.py_buffer(mmap.mmap(-1, 10_000))
+    parts = [mapping.slice(start, 1_000).slice(10, 900) for start in (3_000, 1_000, 2_000)]
+    whole, starts = joined(parts)
+    assert (whole.ctypes.data, len(whole), starts) == (mapping.address + 1_010, 2_900, [2_000, 0, 1_000])
+
+
+def test_buffers_that_are_far_apart_or_in_different_mappings_are_copied() -> None:
+    """The bytes between them may not exist, and something that reads the whole array must not read them."""
+    mapping = pa.py_buffer(mmap.mmap(-1, 1 << 20))
+    others = [pa.py_buffer(mmap.mmap(-1, 8_192)) for _ in range(3)]
+    for buffers in ([mapping.slice(0, 10), mapping.slice(1 << 19, 10)], others):
+        whole, _ = joined(buffers)
+        assert len(whole) == sum(buffer.size for buffer in buffers)
+        assert _holds_every_buffer_at_its_start(buffers)
+
+
+def test_array_of_empty_buffers_is_empty() -> None:
+    whole, starts = joined([pa.py_buffer(b"")] * 2)
     assert (len(whole), starts) == (0, [0, 0])
-    assert np.array_equal(spanning([])[0], whole)
+    assert np.array_equal(joined([])[0], whole)
