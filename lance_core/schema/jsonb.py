@@ -108,6 +108,11 @@ class JsonbValue:
         entry_kind, size = _split(data, _WORD_BYTES)
         return cls(entry_kind, _part(data, 2 * _WORD_BYTES, size))
 
+    @classmethod
+    def of(cls, value: bool | float | str | None) -> JsonbValue:
+        """Return a scalar."""
+        return cls(*_encoded(value, 0))
+
     @property
     def is_null(self) -> bool:
         """Whether the value is null."""
@@ -127,6 +132,11 @@ class JsonbValue:
     def is_number(self) -> bool:
         """Whether the value is a number."""
         return self.kind == _NUMBER
+
+    @property
+    def number(self) -> float | int | None:
+        """The value if it is a number; None otherwise."""
+        return _number(self.data) if self.kind == _NUMBER else None
 
     @property
     def is_container(self) -> bool:
@@ -302,18 +312,24 @@ def _string_text(data: bytes) -> str:
         raise CorruptDataError(f"a string is not valid UTF-8: {error}") from error
 
 
-def _number_text(data: bytes) -> str:
+def _number(data: bytes) -> float | int:
     kind, body = data[:1], data[1:]
     tag = kind[0] if kind else -1
-    if not body and tag == _ZERO:
-        return "0"
-    if not body and tag in (_NAN, _INFINITY, _MINUS_INFINITY):
-        return "null"
+    if not body and tag in _SPECIAL_NUMBERS:
+        return _SPECIAL_NUMBERS[tag]
     if tag in (_SIGNED, _UNSIGNED) and len(body) in _WIDTHS:
-        return str(int.from_bytes(body, "big", signed=tag == _SIGNED))
+        return int.from_bytes(body, "big", signed=tag == _SIGNED)
     if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
-        return _double_text(struct.unpack(">d", body)[0])
+        return float(struct.unpack(">d", body)[0])
     raise CorruptDataError(f"unknown kind of number: {tag:#x} with {len(body)} bytes")
+
+
+_SPECIAL_NUMBERS: Final = {_ZERO: 0, _NAN: math.nan, _INFINITY: math.inf, _MINUS_INFINITY: -math.inf}
+
+
+def _number_text(data: bytes) -> str:
+    number = _number(data)
+    return _double_text(number) if isinstance(number, float) else str(number)
 
 
 def _double_text(value: float) -> str:
