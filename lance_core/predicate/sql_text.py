@@ -47,6 +47,8 @@ _OPERATORS: Final = frozenset(
     }
 )
 _CONSTANTS: Final = frozenset({"null", "true", "false", "end"})
+_ALSO_NAMES: Final = frozenset({"case", "else", "end", "escape", "from", "then", "when"})
+"""Operators that name a column, if the table has one and an operand is expected: ``end - start``."""
 _OPERAND_ENDS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET})
 _BITWISE: Final = frozenset("&|^")
 """Operators that the reference accepts only in the arguments of functions."""
@@ -103,6 +105,8 @@ class _Writer:
     """For each open parenthesis or bracket: whether it holds arguments of a function, and the text that closes it."""
     _lists: list[bool] = field(default_factory=list)
     """For each open parenthesis or bracket: whether it may hold several items."""
+    _named: set[int] = field(default_factory=set)
+    """Indices of the last tokens of columns."""
 
     def write(self) -> None:
         self._tokens = tokenize(self.source)
@@ -146,11 +150,16 @@ class _Writer:
         before = self._tokens[self._index - 1] if self._index else None
         if token.token_type is TokenType.GT:
             return before is not None and before.token_type is TokenType.LTE and before.end + 1 == token.start
-        ends_operand = before is not None and (
-            before.token_type in _OPERAND_ENDS
-            or (before.token_type in NAMES and before.text.lower() not in _OPERATORS - _CONSTANTS)
-        )
-        return token.token_type is TokenType.PLUS and not ends_operand
+        return token.token_type is TokenType.PLUS and not self._follows_operand()
+
+    def _follows_operand(self) -> bool:
+        """Return whether an operand ends before the current token."""
+        if not self._index:
+            return False
+        before = self._tokens[self._index - 1]
+        if before.token_type in _OPERAND_ENDS or self._index - 1 in self._named:
+            return True
+        return before.token_type in NAMES and before.text.lower() not in _OPERATORS - _CONSTANTS
 
     def _word(self, token: Token) -> str:
         word = token.text.lower()
@@ -162,7 +171,7 @@ class _Writer:
             raise NotSupportedError(f"expression {self.source!r}: {word.upper()} is not supported here")
         if is_plain and self._kind(1) is TokenType.STRING and word not in _OPERATORS:
             raise syntax_error(self.source, token.start, f"expected the type of a literal, found {token.text!r}")
-        if is_plain and word in _OPERATORS:
+        if is_plain and word in _OPERATORS and not self._is_name(word):
             return token.text
         if is_plain and self._kind(1) is TokenType.L_PAREN:
             self._index += 1
@@ -187,6 +196,7 @@ class _Writer:
             return token.text
         shown = ".".join(found)
         self.columns[shown] = (found, dtype)
+        self._named.add(self._index)
         return _quoted(shown, '"')
 
     def _member(self, path: list[str]) -> int:
@@ -203,6 +213,15 @@ class _Writer:
     def _is_column(self, word: str) -> bool:
         follows_column = self._kind(1) not in (TokenType.L_PAREN, TokenType.STRING)
         return follows_column and word in (name.lower() for name in self.schema.names)
+
+    def _is_name(self, word: str) -> bool:
+        """Return whether a word that may be an operator names a column."""
+        if word not in _ALSO_NAMES or not self._is_column(word) or self._follows_operand():
+            return False
+        if word == "case":
+            return all(token.text.lower() != "when" for token in self._tokens[self._index :])
+        before = self._tokens[self._index - 1].text.lower() if self._index else ""
+        return (before, word) not in (("case", "when"), ("distinct", "from"))
 
     def _is_type(self, word: str) -> bool:
         """Return whether a word is a type: after AS or ``::``, or in ``date '…'`` or ``timestamp(3) '…'``."""

@@ -49,6 +49,32 @@ def test_an_expression_has_the_values_that_pylance_computes(tmp_path: Path, text
     )
 
 
+NAMED_LIKE_KEYWORDS = pa.table({word: [1, 2, 3] for word in ("case", "else", "end", "escape", "from", "then", "when")})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("end - from", "from + 1", "-end", "(case)", "CASE * 2", "when + then", "escape - 1", "end::double"),
+        *("power(from, 2) + end", "coalesce(case, end)", "coalesce(case when from > 1 then end else case end, 1)"),
+        *("coalesce(case when when > 1 then then else else end, 1)", "from is distinct from end"),
+    ],
+)
+def test_columns_named_like_keywords_can_be_used_without_quotes(tmp_path: Path, text: str) -> None:
+    lance.write_dataset(NAMED_LIKE_KEYWORDS, tmp_path)
+    expected, found = (library.dataset(tmp_path).to_table(columns={"found": text}) for library in (lance, lance_core))
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "num_rows"), [("case > 1", 2), ("Case in (1, 2)", 2), ("end = 3 and case::int > 1", 1)]
+)
+def test_columns_named_case_can_be_filtered(tmp_path: Path, text: str, num_rows: int) -> None:
+    lance.write_dataset(NAMED_LIKE_KEYWORDS, tmp_path)
+    counts = [library.dataset(tmp_path).count_rows(text) for library in (lance, lance_core)]
+    assert counts == [num_rows, num_rows]
+
+
 def test_a_literal_that_does_not_have_the_type_of_the_column_is_refused_as_in_pylance(tmp_path: Path) -> None:
     dataset = lance.write_dataset(ROWS, tmp_path)
     with pytest.raises(ValueError, match="could not convert to literal"):
