@@ -7,7 +7,9 @@ one stream, from which DataFusion takes batches when it needs them.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import datafusion
@@ -98,7 +100,7 @@ class SqlTable(ArrowDataset):
                 found = pa.RecordBatchReader.from_stream(context.sql_with_options(sql, _ONLY_QUERIES))
         except BaseException as error:  # DataFusion raises nothing narrower
             raise self._refusal(sql, error) from error
-        return _with_json_text(found.schema, self._batches(sql, found))
+        return _with_json_text(found.schema, self._batches(sql, _Result(found)))
 
     def get_fragments(self, filter: object = None) -> Iterator[SqlTable]:
         """Return the only partition."""
@@ -125,9 +127,9 @@ class SqlTable(ArrowDataset):
         """Keep an error of a scan, of which DataFusion passes on only the message."""
         self._failure = error
 
-    def _batches(self, sql: str, found: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _batches(self, sql: str, result: _Result) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in found:
+            for batch in result:
                 if batch.num_rows:
                     yield batch
         except GeneratorExit:
@@ -142,6 +144,32 @@ class SqlTable(ArrowDataset):
         message = reason(failure(error))
         problem = f"queries can only read: {message}" if message.startswith(_REFUSED) else message
         return InvalidInputError(f"SQL {_shortened(sql)!r}: {problem}")
+
+
+class _Result:
+    """The batches of a result, which a thread of its own frees.
+
+    The result may be collected anywhere, even while DataFusion runs a scan of another query. There, pyarrow would
+    release the lock of the interpreter to free the result, and DataFusion would free the Python objects of its scan
+    without the lock, because it believes that the thread still has it.
+    """
+
+    def __init__(self, found: pa.RecordBatchReader) -> None:
+        self._found = found
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._found)
+
+    def __del__(self) -> None:
+        # Threads cannot be started when the interpreter exits; then nothing else is running either.
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=_free, args=(self._found,), name="lance-sql-free").start()
+
+
+def _free(found: pa.RecordBatchReader) -> None:
+    found.close()
+    # Any call lets DataFusion free the Python objects that it could not free without the lock of the interpreter.
+    datafusion.lit(True)
 
 
 class _Scan:

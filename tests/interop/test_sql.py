@@ -9,6 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import random
+import subprocess
+import sys
+import textwrap
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -383,3 +386,39 @@ def test_a_forked_process_refuses_a_query_instead_of_waiting_forever(uri: str) -
             os._exit(0)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_failed_and_abandoned_results_can_be_collected_during_the_scan_of_another_query(uri: str) -> None:
+    """The objects of their scans are not freed by a thread that does not have the lock of the interpreter."""
+    program = textwrap.dedent(
+        """
+        import gc, sys
+        import lance_core
+        from lance_core.scan import sql_table
+
+        dataset = lance_core.dataset(sys.argv[1])
+        to_batches = sql_table._Scan.to_batches
+        abandoned = []
+
+        def collecting(scan):
+            for result in abandoned:
+                result.append(result)
+            abandoned.clear()
+            gc.collect()
+            yield from to_batches(scan)
+
+        def start():
+            reader = dataset.sql("select a.k from dataset a, dataset b").build().to_stream_reader()
+            reader.read_next_batch()
+            return reader
+
+        gc.disable()
+        for _ in range(3):
+            abandoned.extend([[start()], [dataset.sql("select k from dataset").build().to_stream_reader()]])
+            sql_table._Scan.to_batches = collecting
+            dataset.sql("select count(k) from dataset where k >= 0").build().to_batch_records()
+            sql_table._Scan.to_batches = to_batches
+        """
+    )
+    finished = subprocess.run([sys.executable, "-c", program, uri], capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0, finished.stderr
