@@ -163,9 +163,11 @@ def commit_plan(
         return view.showing(commit(log, transaction, options, known=view.counted_manifest))
     finally:
         # If the change was merged with another one, the merge wrote new files.
-        made = options.progress.made
-        if made is not None or not options.progress.may_be_committed:
-            _remove(log, updated, kept=made)
+        progress = options.progress
+        if progress.made is not None:
+            _remove(log, updated, kept=(progress.made,))
+        elif progress.attempted or not progress.may_be_committed:
+            _remove(log, updated, kept=progress.attempted if progress.may_be_committed else ())
 
 
 def _write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
@@ -283,9 +285,9 @@ def _written_in_turn(log: VersionLog, read_version: int, changed: Iterable[Fragm
     return tuple(written)
 
 
-def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:
-    """Remove the deletion files of fragments, except those to which a version refers. Best effort."""
-    needed = set() if kept is None else {_path(log, fragment) for fragment in kept.fragments}
+def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Iterable[Manifest] = ()) -> None:
+    """Remove the deletion files of fragments, except those to which versions refer. Best effort."""
+    needed = {_path(log, fragment) for manifest in kept for fragment in manifest.fragments}
     paths = [_path(log, fragment) for fragment in fragments]
     remove_objects(log.store, [path for path in paths if path is not None and path not in needed])
 

@@ -331,6 +331,7 @@ class OptimisticCommit:
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
         self._progress.may_be_committed = True
+        self._progress.attempted.append(sealed.manifest)
         try:
             put = self._log.create(target, sealed.data, self._basis.unsynced_files())
         except StorageError as error:
