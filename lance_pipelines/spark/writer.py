@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row
 
-__all__ = ["FrameWrite", "coalesce_small_partitions", "write_frame"]
+__all__ = [
+    "AttemptReport",
+    "FrameWrite",
+    "WriteSettings",
+    "coalesce_small_partitions",
+    "write_frame",
+    "write_partition",
+]
 
 PARTITION_BYTES: Final = 128 * 1024**2
 """Number of input bytes per writing task, as estimated by Spark; the same as Spark's default size of a file split."""
@@ -80,8 +87,19 @@ class FrameWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TaskSettings:
-    """The parameters of every task; sent to the workers."""
+class WriteSettings:
+    """The parameters of every task that writes fragments; sent to the workers.
+
+    Attributes:
+        dataset_uri: location of the dataset whose data directory receives the files.
+        mode: as for ``lance_core.write_fragments``.
+        target: the fragments' schema.
+        max_rows_per_file: number of rows at which a task starts its next file.
+        max_bytes_per_file: approximate number of bytes at which a task starts its next file.
+        data_storage_version: format version of the data files; None means that of the dataset.
+        file_token: 16 hex digits, unique to the write.
+        storage_options: credentials and settings of the dataset's store; not shown by ``repr``.
+    """
 
     dataset_uri: str
     mode: str
@@ -129,7 +147,7 @@ def write_frame(
         InternalError: an unexpected failure occurred.
     """
     check_token(file_token)
-    settings = _TaskSettings(
+    settings = WriteSettings(
         dataset_uri=dataset_uri,
         mode=mode,
         target=target,
@@ -181,13 +199,37 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
     return frame if wanted >= 2**31 else frame.coalesce(wanted)
 
 
-def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write one partition and yield one report, or none for an empty partition; runs in a worker."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReport:
+    """What one attempt of a task wrote.
+
+    Attributes:
+        partition_id: index of the partition.
+        attempt_number: number of attempts of the task before this one.
+        num_rows: number of rows.
+        num_bytes: total size of the data files, in bytes.
+        fragments: the fragments, each serialized by ``FragmentMetadata.to_json()``.
+    """
+
+    partition_id: int
+    attempt_number: int
+    num_rows: int
+    num_bytes: int
+    fragments: tuple[dict[str, Any], ...]
+
+
+def write_partition(settings: WriteSettings, batches: Iterable[pa.RecordBatch]) -> AttemptReport | None:
+    """Write the rows of one partition; None if it is empty. Runs in a worker.
+
+    Raises:
+        SchemaMismatchError: a row does not fit the target.
+        StorageError: a storage operation failed.
+    """
     with reported_to_driver():
         conformed = _ConformedRows(batches, settings.target)
         first = next(conformed, None)
         if first is None:
-            return
+            return None
         fragments = lance_core.write_fragments(
             pa.RecordBatchReader.from_batches(settings.target, chain([first], conformed)),
             settings.dataset_uri,
@@ -201,14 +243,21 @@ def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch])
         )
     documents = [fragment.to_json() for fragment in cast("list[lance_core.FragmentMetadata]", fragments)]
     task = cast("TaskContext", TaskContext.get())
-    report = {
-        "partition_id": task.partitionId(),
-        "attempt_number": task.attemptNumber(),
-        "num_rows": conformed.num_rows,
-        "num_bytes": sum(data_file["file_size_bytes"] for document in documents for data_file in document["files"]),
-        "fragments": json.dumps(documents),
-    }
-    yield pa.RecordBatch.from_pylist([report], schema=_REPORT)
+    return AttemptReport(
+        partition_id=task.partitionId(),
+        attempt_number=task.attemptNumber(),
+        num_rows=conformed.num_rows,
+        num_bytes=sum(data_file["file_size_bytes"] for document in documents for data_file in document["files"]),
+        fragments=tuple(documents),
+    )
+
+
+def _write_partition(settings: WriteSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write one partition and yield one row with its report, or none for an empty partition; runs in a worker."""
+    report = write_partition(settings, batches)
+    if report is not None:
+        row = {**asdict(report), "fragments": json.dumps(report.fragments)}
+        yield pa.RecordBatch.from_pylist([row], schema=_REPORT)
 
 
 class _ConformedRows:
