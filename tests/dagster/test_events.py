@@ -119,7 +119,7 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
     assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
 
 
-def test_the_page_of_an_event_begins_with_its_health_and_ends_with_what_is_tall(uri) -> None:
+def test_the_page_of_an_event_begins_with_its_health_and_ends_with_tall_entries(uri) -> None:
     keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
     assert keys[:2] == ["lance/health", "lance/version"]
     assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]

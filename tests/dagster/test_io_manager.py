@@ -340,7 +340,7 @@ def test_commit_names_the_run_that_made_it(lake: Lake) -> None:
         ({"id": [1]}, "frames of type builtins.dict are not supported; supported types: pyarrow.Table, "),
     ],
 )
-def test_output_that_is_no_frame_is_rejected(lake: Lake, returned: object, message: str) -> None:
+def test_output_that_is_not_a_frame_is_rejected(lake: Lake, returned: object, message: str) -> None:
     @dg.asset
     def numbers():
         return returned

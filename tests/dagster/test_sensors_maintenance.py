@@ -500,7 +500,7 @@ def test_a_broken_dataset_that_was_repaired_is_requested_again(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_dataset_created_anew_is_examined_again(watched) -> None:
+def test_a_recreated_dataset_is_examined_again(watched) -> None:
     watched.fill(4)
     (first,) = watched.tick()
     shutil.rmtree(watched.uri())

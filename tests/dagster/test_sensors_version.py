@@ -426,7 +426,7 @@ def test_restored_earlier_rows_are_reported_as_a_change(followed) -> None:
     assert kinds(followed.tick()) == [("materialization", "5-unknown", "update_config")]
 
 
-def test_a_dataset_created_anew_is_reported_from_the_start(followed) -> None:
+def test_a_recreated_dataset_is_reported_from_the_start(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -605,7 +605,7 @@ def test_an_external_commit_that_changed_no_row_keeps_the_data_version(followed,
     assert (kind, version) == ("materialization", data_version_at(followed.uri(), 3))
 
 
-def test_a_commit_that_changed_no_row_is_no_change_without_history(followed) -> None:
+def test_a_commit_that_changed_no_row_is_not_a_change_without_history(followed) -> None:
     followed.append(1)
     followed.tick()
     before = data_version_at(followed.uri(), None)

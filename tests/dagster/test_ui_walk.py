@@ -215,7 +215,7 @@ def test_checks_say_what_was_found_and_where(walk: Walk) -> None:
     assert "trip_id is unique in 400 rows" in lines
 
 
-def test_partitions_show_which_days_are_there_and_what_the_last_run_replaced(walk: Walk) -> None:
+def test_partitions_show_which_days_exist_and_what_the_last_run_replaced(walk: Walk) -> None:
     walk.visit("/assets/lake/trips?view=partitions&partition=2026-03-04", "overwrite_partition:", "Missing (4)")
     walk.picture("partitions")
     lines = walk.lines()

@@ -158,7 +158,9 @@ def test_a_clone_that_others_continue_at_once_is_kept_or_unknown(
 
 @pytest.mark.parametrize("num_appends", range(3))
 @pytest.mark.parametrize("opened", ["by uri", "by handle"])
-def test_append_to_a_branch_that_is_made_again_meanwhile_is_refused(uri: str, opened: str, num_appends: int) -> None:
+def test_append_to_a_branch_that_is_recreated_in_the_meantime_is_refused(
+    uri: str, opened: str, num_appends: int
+) -> None:
     """The files that were written went with the old branch."""
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
@@ -195,7 +197,7 @@ CHANGES_OF_A_BRANCH = {
 @pytest.mark.parametrize("num_appends", range(3))
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
 @pytest.mark.sampled(8)
-def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change: str, num_appends: int) -> None:
+def test_handle_of_a_branch_that_was_recreated_changes_nothing(uri: str, change: str, num_appends: int) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")

@@ -193,7 +193,7 @@ def test_a_change_of_columns_with_one_failed_call_leaves_old_or_new_columns(
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("name", ["add", "join", "cast"])
-def test_new_columns_with_one_failed_call_beside_another_writer_leave_no_stray_file(
+def test_new_columns_with_one_failed_call_beside_another_writer_leave_no_orphaned_file(
     source: Path, name: str, rival: str, when: When
 ) -> None:
     check_every_call(source, name, when, *RIVALS[rival])

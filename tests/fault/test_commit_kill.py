@@ -68,7 +68,7 @@ def test_appends_killed_many_times_block_no_later_writer(tmp_path: Path, num_kil
     _kill_repeatedly(tmp_path / "t", num_kills=num_kills, seed=2)
 
 
-def test_staging_files_of_dead_writers_block_no_later_commit(tmp_path: Path) -> None:
+def test_staging_files_of_crashed_writers_block_no_later_commit(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     rows = pa.table({"a": [1]})
     lance_core.write_dataset(rows, uri)

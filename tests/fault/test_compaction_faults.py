@@ -278,7 +278,7 @@ def at_the_first_manifest(act: Callable[[], object]) -> Fault:
     return fault
 
 
-def test_a_reservation_that_conflicts_with_a_restore_is_made_again(source: Path) -> None:
+def test_a_reservation_that_conflicts_with_a_restore_is_repeated(source: Path) -> None:
     store = FaultyStore(LocalStore())
     dataset = through(store, source)
     store.fault = at_the_first_manifest(lambda: lance_core.dataset(source).restore())

@@ -246,7 +246,7 @@ def test_a_tag_update_killed_before_its_rename_keeps_the_old_tag(uri: str) -> No
 
 @pytest.mark.parametrize("call", ["link", "unlink"])
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_interrupted_migration_is_finished_when_repeated(tmp_path: Path, version: int, call: str) -> None:
+def test_an_interrupted_migration_is_finished_when_repeated(tmp_path: Path, version: int, call: str) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     for _ in range(2):

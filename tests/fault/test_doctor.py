@@ -142,7 +142,7 @@ def test_leftovers_of_a_branch_are_found_and_repaired(uri: str, part: str) -> No
     _goes_on(uri, 2)
 
 
-def test_a_interrupted_migration_is_found_and_finished(tmp_path: Path) -> None:
+def test_an_interrupted_migration_is_found_and_finished(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     _append(uri)

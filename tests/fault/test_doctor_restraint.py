@@ -70,7 +70,7 @@ def test_the_doctor_refuses_a_directory_without_a_manifest(
         "a b/data/x.lance",
     ],
 )
-def test_the_doctor_keeps_directories_that_are_no_branches(uri: str, name: str) -> None:
+def test_the_doctor_keeps_directories_that_are_not_branches(uri: str, name: str) -> None:
     _put(Path(uri) / "tree" / name)
     assert _found(uri) == []
 

@@ -104,7 +104,7 @@ def test_a_manifest_truncated_anywhere_raises_corrupt_data(table: SmallTable) ->
 
 
 @pytest.mark.parametrize("data", [b"", b"L", b"LANC", b"\0" * 16, b"\xff" * 64, b"PAR1" * 100])
-def test_a_file_that_is_no_manifest_is_corrupt_and_blocks_writers(plain: SmallTable, data: bytes) -> None:
+def test_a_file_that_is_not_a_manifest_is_corrupt_and_blocks_writers(plain: SmallTable, data: bytes) -> None:
     broken = plain.with_manifest(data)
     with pytest.raises(CorruptDataError, match=broken.manifest_path):
         broken.open()
@@ -474,7 +474,7 @@ def test_a_tag_of_a_branch_with_a_hostile_name_leads_nowhere(plain: SmallTable, 
 
 
 @pytest.mark.parametrize("name", ["ü", "tag\u0301", "日本", "a b", "ａ", "a/b", "a\0", "\u202egat", "é" * 300])
-def test_t24_tags_that_are_not_ascii_are_refused(plain: SmallTable, name: str) -> None:
+def test_tags_that_are_not_ascii_are_refused(plain: SmallTable, name: str) -> None:
     dataset = plain.with_manifest(plain.manifest_bytes).open()
     with pytest.raises(lance_core.InvalidRefError):
         dataset.tags.create(name, 2)

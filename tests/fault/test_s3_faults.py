@@ -61,7 +61,7 @@ def _append_once(bench: Bench, uri: str, max_retries: int, **options: str) -> ob
     )
 
 
-def test_t25_a_lost_response_makes_one_version(bench: Bench) -> None:
+def test_a_lost_response_makes_one_version(bench: Bench) -> None:
     for fault in (Fault.AFTER, Fault.RESET):
         uri, raised = bench.run("append", _at_commit(fault))
         assert raised is None
@@ -69,7 +69,7 @@ def test_t25_a_lost_response_makes_one_version(bench: Bench) -> None:
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_t26_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench: Bench) -> None:
+def test_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench: Bench) -> None:
     for fault in (Fault.CONFLICT, Fault.PRECONDITION):
         seen: list[Request] = []
 
@@ -85,7 +85,7 @@ def test_t26_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench:
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_t27_an_unknown_outcome_removes_nothing(bench: Bench) -> None:
+def test_an_unknown_outcome_removes_nothing(bench: Bench) -> None:
     def lost(request: Request) -> Fault | None:
         if request.makes_version:
             return Fault.RESET

@@ -15,7 +15,7 @@ LIBRARIES = ["lance_core", "lance", "lance_core", "lance"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_upserts_of_the_same_keys_lose_and_double_no_row(tmp_path: Path, stable: bool) -> None:
+def test_upserts_of_the_same_keys_neither_lose_nor_duplicate_rows(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(SCHEMA.empty_table(), uri, enable_stable_row_ids=stable)
     processes = [

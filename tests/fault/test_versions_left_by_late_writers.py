@@ -202,7 +202,7 @@ def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
-def test_a_restore_of_a_version_cleaned_up_by_pylance_meanwhile_is_not_acknowledged(
+def test_a_restore_of_a_version_cleaned_up_by_pylance_in_the_meantime_is_not_acknowledged(
     builds: bool, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")

@@ -50,7 +50,7 @@ def _history(library: object, uri: str, num_commits: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_t41_after_version_three_two_and_three_remain(library: str, tmp_path: Path) -> None:
+def test_after_version_three_two_and_three_remain(library: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     assert _history(LIBRARIES[library], uri, 4) == [[2, 3], [2, 3, 4], [2, 3, 4, 5], [5, 6]]
 
@@ -64,7 +64,7 @@ def test_versions_of_the_last_ten_minutes_stay_unless_the_config_says_otherwise(
     assert _versions(uri) == [8, 9]
 
 
-def test_t41_automatic_cleanups_of_lance_core_and_pylance_in_turns_keep_every_row(tmp_path: Path) -> None:
+def test_automatic_cleanups_of_lance_core_and_pylance_in_turns_keep_every_row(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     for number in range(10):
         _append((lance_core, lance)[number % 2], uri)
@@ -102,9 +102,7 @@ def test_automatic_cleanups_of_lance_core_and_pylance_keep_the_same_versions(
     assert histories[0] == histories[1]
 
 
-def test_t42_a_duration_without_a_unit_is_reported_as_an_error(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_duration_without_a_unit_is_reported_as_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     uri = _table(tmp_path / "t", 2, interval="1", older_than="3600")
     with caplog.at_level(logging.WARNING, "lance_core"):
         _append(lance_core, uri)

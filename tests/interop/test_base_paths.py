@@ -279,7 +279,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("base_id", [None, 1, 2])
-def test_t55_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_id: int | None) -> None:
+def test_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_id: int | None) -> None:
     """A manifest that names a file elsewhere is refused when the file is read, and no such file is committed."""
     uri = str(tmp_path / "t")
     dataset = lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))

@@ -42,7 +42,7 @@ def _data_files(uri: str) -> int:
     return len(list((Path(uri) / "data").glob("*.lance")))
 
 
-def test_t39_a_branch_is_cleaned_up_by_its_own_handle(uri: str) -> None:
+def test_a_branch_is_cleaned_up_by_its_own_handle(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).tags.create("kept", 2)
     with pytest.raises(InvalidCleanupError, match="kept"):
@@ -89,7 +89,7 @@ def test_a_branch_cleanup_keeps_the_roots_of_branches_below_it(uri: str) -> None
         assert _values(f"{uri}/tree/{name}") == [*range(10), *range(50, 55)]
 
 
-def test_t39_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> None:
+def test_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> None:
     lance.dataset(uri).create_branch("one", 1).create_branch("two").create_branch("three")
     lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).branches.delete("three")
@@ -102,7 +102,7 @@ def test_t39_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> 
     assert _data_files(uri) == 1
 
 
-def test_t39_a_cleanup_removes_files_that_only_shallow_clones_use(uri: str, tmp_path: Path) -> None:
+def test_a_cleanup_removes_files_that_only_shallow_clones_use(uri: str, tmp_path: Path) -> None:
     shallow, deep = str(tmp_path / "shallow"), str(tmp_path / "deep")
     lance_core.dataset(uri).shallow_clone(shallow, 1)
     lance_core.dataset(uri).deep_clone(deep, 1)
@@ -160,7 +160,7 @@ def test_the_main_line_keeps_files_of_a_branch_whose_parent_is_not_recorded(
 
 
 @pytest.mark.parametrize("line", ["", "/tree/a"])
-def test_t37_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
+def test_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
     fragments = lance_core.write_fragments(numbered_rows(70, 75), uri + line)
     lance_core.dataset(uri + line).cleanup_old_versions(NOW)
     version = lance_core.dataset(uri + line).version
@@ -168,12 +168,12 @@ def test_t37_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
     assert set(range(70, 75)) <= set(_values(uri + line))
 
 
-def test_t38_an_old_handle_removes_nothing_newer(uri: str) -> None:
+def test_an_old_handle_removes_nothing_newer(uri: str) -> None:
     lance_core.dataset(f"{uri}/tree/a", version=3).cleanup_old_versions(NOW)
     assert _versions(f"{uri}/tree/a") == [3, 4]
 
 
-def test_t40_files_of_versions_between_kept_ones_go(uri: str) -> None:
+def test_files_of_versions_between_kept_ones_are_removed(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).tags.create("first", 2)
     assert _data_files(branch) == 3

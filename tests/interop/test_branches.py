@@ -46,7 +46,7 @@ def _record(uri: str, name: str) -> dict:
 
 
 @BOTH
-def test_t20_the_first_base_path_of_a_branch_is_0_and_names_the_source(uri: str, maker: ModuleType) -> None:
+def test_the_first_base_path_of_a_branch_is_0_and_names_the_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b")
     branch = lance_core.dataset(f"{uri}/tree/b")
     message = branch.manifest.message
@@ -78,7 +78,7 @@ def test_branches_made_by_lance_core_and_pylance_have_equal_manifests_and_record
 
 
 @BOTH
-def test_t21_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str, maker: ModuleType) -> None:
+def test_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b", 2)
     for reader in EACH:
         branch = reader.dataset(f"{uri}/tree/b")
@@ -89,7 +89,7 @@ def test_t21_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str
 
 
 @BOTH
-def test_t22_slashes_of_branch_names_are_directories_and_percent_escapes(uri: str, maker: ModuleType) -> None:
+def test_slashes_of_branch_names_are_directories_and_percent_escapes(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("team/a")
     assert (Path(uri) / "_refs/branches/team%2Fa.json").exists()
     assert (Path(uri) / "tree/team/a/_versions").is_dir()
@@ -98,7 +98,7 @@ def test_t22_slashes_of_branch_names_are_directories_and_percent_escapes(uri: st
 
 
 @BOTH
-def test_t23_branch_lists_of_lance_core_and_pylance_are_equal(uri: str, maker: ModuleType) -> None:
+def test_branch_lists_of_lance_core_and_pylance_are_equal(uri: str, maker: ModuleType) -> None:
     first = maker.dataset(uri).create_branch("one", 2)
     first.create_branch("two")
     maker.dataset(uri).branches.replace_metadata("one", {"why": "ä"})
@@ -228,7 +228,7 @@ def _half_created(uri: str) -> None:
     (Path(uri) / "_refs/branches/b.json").unlink()
 
 
-def test_creating_a_half_created_branch_again_completes_it(uri: str) -> None:
+def test_creating_a_partially_created_branch_again_completes_it(uri: str) -> None:
     _half_created(uri)
     assert lance_core.dataset(uri).branches.list() == {}
     lance_core.dataset(uri).create_branch("b", 2)
@@ -244,7 +244,7 @@ def _half_deleted(uri: str) -> None:
 
 
 @pytest.mark.parametrize("leave", [_half_created, _half_deleted], ids=["half-created", "half-deleted"])
-def test_deleting_a_half_created_branch_removes_its_files(uri: str, leave: Callable[[str], None]) -> None:
+def test_deleting_a_partially_created_branch_removes_its_files(uri: str, leave: Callable[[str], None]) -> None:
     leave(uri)
     with pytest.raises(RefAlreadyExistsError, match=r"branches\.delete"):
         lance_core.dataset(uri).create_branch("b", 3)
@@ -292,7 +292,7 @@ def _dying(call: Callable[..., object], left: Iterator[int]) -> Callable[..., ob
     return wrapped
 
 
-def test_t55_branches_hold_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
+def test_branches_hold_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
     """Unknown fields and fragment metadata do not outlive a commit of the reference; ours has none."""
     lance_core.dataset(uri).create_branch("b")
     lance_core.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")

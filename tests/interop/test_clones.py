@@ -82,7 +82,7 @@ def test_clones_made_by_lance_core_and_pylance_are_equal(uri: str, tmp_path: Pat
 
 
 @BOTH
-def test_t20_a_clone_has_a_base_path_with_id_0(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_a_clone_has_a_base_path_with_id_0(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone = str(tmp_path / "clone")
     maker.dataset(uri).shallow_clone(clone, 4)
     manifest = lance_core.dataset(clone).manifest
@@ -96,7 +96,7 @@ def test_t20_a_clone_has_a_base_path_with_id_0(uri: str, tmp_path: Path, maker: 
 
 
 @BOTH
-def test_t21_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone = str(tmp_path / "clone")
     made = maker.dataset(uri).shallow_clone(clone, 2)
     assert (made.version, made.uri) == (2, clone)

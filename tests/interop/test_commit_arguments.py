@@ -110,7 +110,7 @@ def test_operation_attributes_of_a_wrong_type_raise_invalid_type(
     assert _files(uri) == before
 
 
-def test_a_commit_timeout_that_is_no_timedelta_is_refused(uri: str) -> None:
+def test_a_commit_timeout_that_is_not_a_timedelta_is_refused(uri: str) -> None:
     with pytest.raises(InvalidTypeError, match="commit_timeout must be a timedelta, found 5"):
         lance_core.LanceDataset.commit(
             uri,

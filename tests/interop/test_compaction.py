@@ -89,7 +89,7 @@ def data_files(uri: str) -> set[str]:
         ([10, 10, 10], 1000, [30]),
     ],
 )
-def test_t44_compacted_fragment_sizes_are_those_of_pylance(
+def test_compacted_fragment_sizes_are_those_of_pylance(
     tmp_path, fragments: list[int], target: int, expected: list[int]
 ) -> None:
     found = []
@@ -124,7 +124,7 @@ def test_t44_compacted_fragment_sizes_are_those_of_pylance(
     ],
 )
 @pytest.mark.sampled(6)
-def test_t43_compaction_thresholds_are_compared_as_in_pylance(
+def test_compaction_thresholds_are_compared_as_in_pylance(
     tmp_path, fragments: list[int], deleted: str, target: int, expected: list[int]
 ) -> None:
     found = []
@@ -622,7 +622,7 @@ def test_a_damaged_file_fails_the_compaction_and_leaves_nothing(uri: str, thread
     assert (data_files(uri), lance.dataset(uri).version) == (before, 8)
 
 
-def test_fragments_without_a_live_row_vanish(uri: str) -> None:
+def test_fragments_without_a_live_row_are_removed(uri: str) -> None:
     """Other writers may leave such fragments; the reference and this library drop them when the last row goes."""
     make(uri, 10, 10)
     dataset = lance_core.dataset(uri)

@@ -285,7 +285,7 @@ def test_many_overlays_are_a_reason_to_compact(tmp_path: Path) -> None:
     assert overlays(path) == []
 
 
-def test_columns_stored_anew_retire_overlays(tmp_path: Path) -> None:
+def test_rewritten_columns_retire_overlays(tmp_path: Path) -> None:
     found = []
     for library in (lance, lance_core):
         path = make_table(tmp_path)

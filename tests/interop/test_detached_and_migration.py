@@ -43,7 +43,7 @@ def _names(uri: str) -> list[str]:
 
 
 @BOTH
-def test_t60_a_detached_version_is_reached_by_its_number_only(uri: str, maker: ModuleType) -> None:
+def test_a_detached_version_is_reached_by_its_number_only(uri: str, maker: ModuleType) -> None:
     before = _names(uri)
     made = _detached(uri, maker)
     assert made.version >= 2**63
@@ -131,9 +131,7 @@ def _manifests(uri: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
-def test_t59_a_table_of_old_names_is_continued_and_migrated(
-    tmp_path: Path, maker: ModuleType, other: ModuleType
-) -> None:
+def test_a_table_of_old_names_is_continued_and_migrated(tmp_path: Path, maker: ModuleType, other: ModuleType) -> None:
     uri = _old(tmp_path, maker)
     assert _manifests(uri) == V1
     other.write_dataset(numbered_rows(3, 4), uri, mode="append")

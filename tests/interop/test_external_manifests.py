@@ -166,7 +166,7 @@ def test_appends_of_lance_core_and_pylance_in_turns_share_one_dynamodb_table(dyn
     assert lance.dataset(dynamo.plain_uri, storage_options=dynamo.options).version == 8
 
 
-def test_t30_dynamodb_items_equal_those_of_pylance(dynamo: Table) -> None:
+def test_dynamodb_items_equal_those_of_pylance(dynamo: Table) -> None:
     dynamo.append(3, "lance")
     ours, theirs = dynamo.rows.all()[1:]
     assert {name: list(value) for name, value in ours.items()} == {name: list(value) for name, value in theirs.items()}
@@ -187,13 +187,13 @@ def test_opening_costs_two_requests_and_one_table_check(dynamo: Table) -> None:
             assert proxy.methods() in (methods, methods[-2:])
 
 
-def test_t30_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:
+def test_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:
     uri = dynamo.uri.replace("?", "/?")
     assert lance_core.dataset(uri, storage_options=dynamo.options).version == 2
 
 
 @pytest.mark.slow
-def test_t31_a_referenced_staged_manifest_is_finished_and_not_lost(dynamo: Table) -> None:
+def test_a_referenced_staged_manifest_is_finished_and_not_lost(dynamo: Table) -> None:
     """The writer is killed between S2 and S3; pylance opens the dataset then."""
     program = f"""
 import os, pyarrow as pa, lance_core
@@ -211,7 +211,7 @@ lance_core.write_dataset(rows, {dynamo.uri!r}, mode="append", storage_options={d
     assert dynamo.values() == [1, 2, 3]
 
 
-def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
+def test_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
     item = dynamo.rows.all()[-1]
     assert "e_tag" not in item
     older = {name: value for name, value in item.items() if name != "size"}

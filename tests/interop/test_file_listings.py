@@ -96,7 +96,7 @@ def test_a_dropped_dataset_whose_root_is_a_link_leaves_nothing(uri: str, tmp_pat
     assert not os.path.exists(uri)
 
 
-def test_a_directory_that_is_no_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="nothing was removed"):
         lance_core.LanceDataset.drop(tmp_path)
     with pytest.raises(DatasetNotFoundError, match="nothing was removed"):

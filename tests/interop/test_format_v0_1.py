@@ -153,7 +153,7 @@ def test_string_offsets_are_absolute_and_follow_the_bytes(tmp_path: Path) -> Non
     assert struct.unpack("<2q", data[52:68]) == (50, 52)
 
 
-def test_list_pages_count_one_more_and_their_offsets_start_anew(tmp_path: Path) -> None:
+def test_list_pages_count_one_more_and_their_offsets_restart(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": [[1, 2], [3], [4]]}), max_rows_per_group=2))
     metadata = opened(path)
@@ -243,7 +243,7 @@ def test_the_page_table_starts_at_the_first_field_of_the_manifest(tmp_path: Path
     assert lance_core.dataset(uri).to_table().equals(lance.dataset(uri).to_table())
 
 
-def test_statistics_name_the_fields_and_number_their_ids_anew(tmp_path: Path) -> None:
+def test_statistics_name_the_fields_and_renumber_their_ids(tmp_path: Path) -> None:
     members = [pa.field("x", pa.int64()), pa.field("y", pa.list_(pa.int8())), pa.field("z", pa.string())]
     table = pa.table(
         {

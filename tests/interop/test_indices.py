@@ -85,7 +85,7 @@ def _update_rows(uri: str) -> None:
 
 
 def _update_columns(uri: str) -> None:
-    """T14: column c of fragment 1 is stored anew."""
+    """Rewrite column c of fragment 1."""
     dataset = lance.dataset(uri)
     change = pa.table({"a": pa.array([25, 30], pa.int64()), "c": pa.array([24, 1], pa.int64())})
     updated, fields = dataset.get_fragment(1).update_columns(change, left_on="a", right_on="a")
@@ -99,7 +99,7 @@ def _update_columns(uri: str) -> None:
 
 
 def _rewrite_two_of_three(uri: str) -> None:
-    """T12: an index does not claim what was rewritten."""
+    """An index does not cover rewritten rows."""
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=30)
 
 
@@ -190,7 +190,7 @@ def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> Non
     _check_queries(uri)
 
 
-def test_t13_dead_ids_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
+def test_ids_of_removed_fragments_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
     lance_core.dataset(uri).delete("a >= 20")
     for start in (100, 110, 120):
         lance_core.write_dataset(_rows(start, start + 10), uri, mode="append")
@@ -199,7 +199,7 @@ def test_t13_dead_ids_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
     assert lance.dataset(uri).to_table(filter="a = 25").num_rows == 0
 
 
-def test_t15_an_index_on_a_field_that_was_dropped_meanwhile_is_refused(uri: str) -> None:
+def test_an_index_on_a_field_that_was_dropped_in_the_meantime_is_refused(uri: str) -> None:
     read_version = lance_core.dataset(uri).version
     index = lance_core.dataset(uri).read_transaction(3).operation.new_indices[0]
     index.uuid, index.name = "767a1125-4d7a-4dce-b606-fa1f77c2725a", "again"

@@ -45,7 +45,7 @@ lance_core.write_dataset(rows, {uri!r}, mode="append")
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.sampled(1)
-def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: str) -> None:
+def test_a_killed_writer_never_leaves_a_partial_manifest(tmp_path: Path, step: str) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
     program = PROGRAM.format(step=STEPS[step], uri=uri)
@@ -62,7 +62,7 @@ def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_t29_staged_files_of_dead_writers_block_no_commit(tmp_path: Path, library: str) -> None:
+def test_staged_files_of_crashed_writers_block_no_commit(tmp_path: Path, library: str) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
     names = [f"{2**64 - 1 - version:020d}.manifest" for version in (2, 3)]
@@ -81,7 +81,7 @@ def test_t29_staged_files_of_dead_writers_block_no_commit(tmp_path: Path, librar
     "content", [None, b"", b"garbage", b'{"version":999}', b'{"version":1}', b'{"version":2,"x":1}']
 )
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_t58_a_wrong_version_hint_misleads_no_reader(tmp_path: Path, library: str, content: bytes | None) -> None:
+def test_a_wrong_version_hint_misleads_no_reader(tmp_path: Path, library: str, content: bytes | None) -> None:
     uri, hint = str(tmp_path / "t"), tmp_path / "t" / "_versions" / "latest_version_hint.json"
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -108,7 +108,7 @@ def test_the_version_hint_can_be_disabled(
     assert (tmp_path / "t" / "_versions" / "latest_version_hint.json").exists() is written
 
 
-def test_t24_a_tag_that_is_not_ascii_is_refused(tmp_path: Path) -> None:
+def test_a_tag_that_is_not_ascii_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
     # The reference takes the name, and cannot list its tags afterwards.

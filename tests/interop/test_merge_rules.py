@@ -142,7 +142,7 @@ def test_a_merge_may_rename_add_and_drop_fields(tmp_path: Path, library: ModuleT
     ],
     ids=["required", "other type and name", "name of another", "nulls to text", "id of a dropped column"],
 )
-def test_a_merge_may_change_a_field_that_every_fragment_stores_anew(
+def test_a_merge_may_change_a_field_that_every_fragment_rewrites(
     tmp_path: Path,
     library: ModuleType,
     prepare: Callable[[str], None] | None,

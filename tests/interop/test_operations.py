@@ -186,7 +186,7 @@ def test_metadata_of_a_dropped_column_is_refused_by_lance_core_and_pylance(twins
         lance_core.LanceDataset.commit(uri, to_ours(planned), read_version=READ_VERSION)
 
 
-def test_t45_ids_reserved_in_an_empty_table_are_never_assigned(tmp_path: Path) -> None:
+def test_ids_reserved_in_an_empty_table_are_never_assigned(tmp_path: Path) -> None:
     uri = str(tmp_path / "empty")
     lance.write_dataset(rows(0, 0), uri)
     assert not lance_core.dataset(uri).manifest.message.HasField("max_fragment_id")

@@ -154,7 +154,7 @@ def test_a_stale_delete_is_merged_with_an_update_of_other_rows(uri: str) -> None
     assert (rows[5], rows[15], rows[4]) == ("new", "new", "v4")
 
 
-def test_a_row_that_was_updated_meanwhile_is_a_conflict(uri: str) -> None:
+def test_a_row_that_was_updated_in_the_meantime_is_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
@@ -163,7 +163,7 @@ def test_a_row_that_was_updated_meanwhile_is_a_conflict(uri: str) -> None:
     assert sorted(_left(uri)) == list(range(40))
 
 
-def test_columns_that_were_written_anew_meanwhile_are_a_conflict(uri: str) -> None:
+def test_columns_that_were_rewritten_in_the_meantime_are_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     dataset = lance.dataset(uri)
@@ -231,7 +231,7 @@ def _written_by_theirs(uri: str) -> lance_core.FragmentMetadata:
     return lance_core.FragmentMetadata.from_json(json.dumps(lance.fragment.LanceFragment.create(uri, rows).to_json()))
 
 
-def test_the_flag_of_deletion_files_goes_with_the_rewrite_of_the_last_one(uri: str) -> None:
+def test_the_flag_of_deletion_files_is_cleared_by_the_rewrite_of_the_last_one(uri: str) -> None:
     _create(uri)
     lance.dataset(uri).delete("a in (3, 15)")
     before = lance_core.dataset(uri)

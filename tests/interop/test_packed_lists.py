@@ -65,7 +65,7 @@ def test_null_items_in_packed_lists_are_refused(tmp_path: Path) -> None:
         out.close()
 
 
-def test_null_fields_are_nullable_whatever_they_say() -> None:
+def test_null_fields_are_nullable_whatever_they_declare() -> None:
     null = Field(name="key", logical_type="null", nullable=False)
     assert arrow_field(null).nullable
     entries = Field(name="entries", logical_type="struct", nullable=False, children=(null, null))

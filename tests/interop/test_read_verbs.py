@@ -74,7 +74,9 @@ def _content(value: Any) -> Any:
     [{}, {"limit": 2, "offset": 1}, {"with_row_address": True}, {"with_row_id": True, "with_row_address": True}],
     ids=str,
 )
-def test_frame_has_the_columns_and_values_of_pylances_frame(frames: str, arguments: dict[str, Any], mode: str) -> None:
+def test_frame_has_the_columns_and_values_of_the_frame_of_pylance(
+    frames: str, arguments: dict[str, Any], mode: str
+) -> None:
     for part in (lambda dataset: dataset, lambda dataset: dataset.get_fragment(0)):
         ours, theirs = (
             part(module.dataset(frames)).to_pandas(blob_mode=mode, **arguments) for module in (lance_core, lance)
@@ -123,7 +125,9 @@ def test_unknown_blob_mode_is_a_value_error(frames: str) -> None:
 
 
 @pytest.mark.parametrize("randomize_order", [True, False])
-def test_sample_with_the_same_seed_gives_the_rows_of_pylances_sample(tmp_path: Path, randomize_order: bool) -> None:
+def test_sample_with_the_same_seed_gives_the_rows_of_the_sample_of_pylance(
+    tmp_path: Path, randomize_order: bool
+) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(100), "s": [str(row) for row in range(100)]}), uri).delete("a % 7 = 3")
     samples = []
@@ -157,7 +161,7 @@ def figures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return uri
 
 
-def test_figures_equal_those_of_pylance(figures: str) -> None:
+def test_statistics_equal_those_of_pylance(figures: str) -> None:
     ours, theirs = (module.dataset(figures).stats for module in (lance_core, lance))
     for limit in (0, 999, 1000, 1001, 1990, 1991, 2000, 2001):
         assert ours.dataset_stats(max_rows_per_group=limit) == theirs.dataset_stats(max_rows_per_group=limit)
@@ -169,12 +173,12 @@ def test_figures_equal_those_of_pylance(figures: str) -> None:
     assert isinstance(mine, lance_core.DataStatistics)
 
 
-def test_figures_of_a_missing_index_are_an_error_that_names_it(figures: str) -> None:
+def test_statistics_of_a_missing_index_are_an_error_that_names_it(figures: str) -> None:
     with pytest.raises(IndexNotFoundError, match="nope"):
         lance_core.dataset(figures).stats.index_stats("nope")
 
 
-def test_index_exists_but_its_figures_are_not_supported(tmp_path: Path) -> None:
+def test_index_exists_but_its_statistics_are_not_supported(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(100)}), uri).create_scalar_index("a", "BTREE", name="by_a")
     with pytest.raises(NotImplementedError, match="describe_indices"):

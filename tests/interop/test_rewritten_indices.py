@@ -100,7 +100,7 @@ def test_rewritten_index_entries_equal_those_of_pylance(uri: str) -> None:
     _check_queries(uri)
 
 
-def test_a_rewrite_whose_fragment_id_was_taken_meanwhile_is_refused(uri: str) -> None:
+def test_a_rewrite_whose_fragment_id_was_taken_in_the_meantime_is_refused(uri: str) -> None:
     operation = _planned(uri)
     read_version = lance_core.dataset(uri).version
     lance_core.write_dataset(_rows(60, 70), uri, mode="append")
@@ -120,7 +120,7 @@ def test_a_rewrite_with_a_reserved_fragment_id_is_committed(uri: str) -> None:
     _check_queries(uri)
 
 
-def test_a_rewritten_index_that_was_dropped_meanwhile_is_skipped(uri: str) -> None:
+def test_a_rewritten_index_that_was_dropped_in_the_meantime_is_skipped(uri: str) -> None:
     operation = _planned(uri)
     operation.rewritten_indices = [
         replace(each, old_id=str(uuid.uuid4())) if position == 0 else each

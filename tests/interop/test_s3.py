@@ -206,7 +206,7 @@ def test_no_version_hint_is_kept_where_listings_are_in_order(server: S3Server) -
     assert [key for key in server.keys(uri) if key.endswith(".json")] == []
 
 
-def test_t58_a_wrong_version_hint_of_a_directory_bucket_misleads_no_reader(server: S3Server) -> None:
+def test_a_wrong_version_hint_of_a_directory_bucket_misleads_no_reader(server: S3Server) -> None:
     uri, options = server.uri(), server.options(s3_express="true")
     hint = uri.rpartition("/")[2] + "/_versions/latest_version_hint.json"
     lance_core.write_dataset(ROWS, uri, storage_options=options)

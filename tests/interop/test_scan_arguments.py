@@ -125,7 +125,7 @@ def test_deleted_rows_can_be_selected_by_their_stored_values(uri: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", INVALID, ids=str)
-def test_invalid_argument_is_an_error_of_pylances_class(uri: str, arguments: dict[str, Any]) -> None:
+def test_invalid_argument_is_an_error_of_the_class_of_pylance(uri: str, arguments: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)) as theirs:
         lance.dataset(uri).scanner(**arguments).to_table()
     with pytest.raises(theirs.type):
@@ -169,7 +169,7 @@ def test_row_ids_given_as_bytes_restrict_a_scan_as_in_pylance(
         assert ours.count_rows() == ours.to_table().num_rows
 
 
-def test_set_of_row_ids_has_the_bytes_of_pylances_set() -> None:
+def test_set_of_row_ids_has_the_bytes_of_the_set_of_pylance() -> None:
     for rows in ([], [5], SOME_ROWS, range(100_000), [2**64 - 1]):
         assert serialize_row_addrs(rows) == their_rows(rows)
 
@@ -182,7 +182,7 @@ def test_entry_without_a_bitmap_stands_for_a_whole_fragment(uri: str) -> None:
 
 
 @pytest.mark.parametrize("given", [b"", b"abc", serialize_row_addrs([1, 2])[:-3], [1, 2], b"\1\0\0\0" * 5], ids=str)
-def test_bytes_that_are_no_set_of_row_ids_are_a_value_error(uri: str, given: object) -> None:
+def test_bytes_that_are_not_a_set_of_row_ids_are_a_value_error(uri: str, given: object) -> None:
     for module in (lance_core, lance):
         with pytest.raises(ValueError, match="allowlist"):
             module.dataset(uri).scanner(row_addr_allowlist=given).to_table()
@@ -247,7 +247,7 @@ def test_builders_methods_and_parameters_are_those_of_pylance(uri: str) -> None:
     ],
     ids=str,
 )
-def test_builder_plans_the_scan_of_pylances_builder(uri: str, calls: list[tuple[Any, ...]]) -> None:
+def test_builder_plans_the_scan_of_the_builder_of_pylance(uri: str, calls: list[tuple[Any, ...]]) -> None:
     tables = []
     for module, kind in ((lance_core, ScannerBuilder), (lance, TheirBuilder)):
         builder = kind(module.dataset(uri))

@@ -45,7 +45,7 @@ def is_flagged(uri: str) -> bool:
     return bool(words[0])
 
 
-def test_t56_spilled_row_ids_and_versions_equal_those_of_pylance(tmp_path: Path) -> None:
+def test_spilled_row_ids_and_versions_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     make(uri, stable=True, spill=True)
     assert is_flagged(uri)
@@ -166,7 +166,7 @@ def test_a_merge_computed_by_pylance_keeps_spilled_row_ids(uri: str) -> None:
 
 
 @pytest.mark.parametrize("is_first", [False, True], ids=["last", "first"])
-def test_a_column_stored_anew_keeps_the_hidden_columns(uri: str, is_first: bool) -> None:
+def test_a_rewritten_column_keeps_the_hidden_columns(uri: str, is_first: bool) -> None:
     dataset = lance_core.dataset(uri)
     fragment = dataset.get_fragments()[0].metadata
     field = dataset.lance_schema.field("s").id

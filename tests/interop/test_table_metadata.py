@@ -43,7 +43,7 @@ def field_bytes(message: pb_table.Manifest) -> list[bytes]:
 
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.sampled(40)
-def test_t18_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name: str) -> None:
+def test_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name: str) -> None:
     table = TYPES[name]()
     try:
         lance.write_dataset(table, str(tmp_path / "theirs"))
@@ -54,7 +54,7 @@ def test_t18_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_t19_the_parent_of_a_top_level_field_is_minus_one_in_ten_bytes(tmp_path: Path, library: ModuleType) -> None:
+def test_the_parent_of_a_top_level_field_is_minus_one_in_ten_bytes(tmp_path: Path, library: ModuleType) -> None:
     rows = pa.table({"a": [1], "s": [{"x": 1, "y": {"z": 2}}]})
     library.write_dataset(rows, str(tmp_path / "table"))
     fields = manifest(tmp_path / "table").fields
@@ -167,7 +167,7 @@ def test_primary_keys_survive_the_commits_of_both(tmp_path: Path, library: Modul
 # --- flags ---------------------------------------------------------------------------------------
 
 
-def test_t34_no_commit_sets_a_pair_flag_in_one_word_only(tmp_path: Path) -> None:
+def test_no_commit_sets_a_pair_flag_in_one_word_only(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(ROWS, uri, data_storage_version="2.1")
     new = lance_core.write_fragments(ROWS, uri, data_storage_version="2.2")

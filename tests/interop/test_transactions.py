@@ -71,7 +71,7 @@ def test_pylance_reads_transactions_of_lance_core(name: str, uri: str) -> None:
     lance.dataset(uri).validate()
 
 
-def test_t57_a_rewrite_with_rewritten_indices_is_read(tmp_path: Path) -> None:
+def test_a_rewrite_with_rewritten_indices_is_read(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     dataset = lance.write_dataset(rows(0, 40), uri, max_rows_per_file=10)
     dataset.create_scalar_index("a", "BTREE")
@@ -106,7 +106,7 @@ def test_every_transaction_of_a_history_is_read(tmp_path: Path) -> None:
     assert operations[3].inserted_rows is not None
     clone = lance_core.dataset(str(tmp_path / "clone"))
     assert isinstance(clone.read_transaction(clone.version).operation, LanceOperation.Clone)
-    # T53: one filter a version, not one more at each.
+    # One filter per version; they do not accumulate.
     sizes = [len(lance_core.LanceDataset(uri, version).manifest.transaction) for version in (3, 4)]
     assert sizes[1] - sizes[0] < 2**15 + 1000
 
@@ -227,7 +227,7 @@ def test_indices_are_described_as_by_pylance(indexed: str) -> None:
         ]
 
 
-def test_t1_the_index_section_of_lance_core_commits_is_found(indexed: str) -> None:
+def test_the_index_section_of_lance_core_commits_is_found(indexed: str) -> None:
     lance_core.write_dataset(rows(60, 70), indexed, mode="append")
     assert [each.name for each in lance.dataset(indexed).describe_indices()] == ["a_idx", "words"]
     assert [each.name for each in lance_core.dataset(indexed).describe_indices()] == ["a_idx", "words"]

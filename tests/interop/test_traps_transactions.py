@@ -45,7 +45,7 @@ def _reframed(uri: str, *, deprecated: bool) -> None:
 
 
 @pytest.mark.parametrize("deprecated", [False, True])
-def test_t2_the_inline_transaction_is_found_in_either_field(uri: str, deprecated: bool) -> None:
+def test_the_inline_transaction_is_found_in_either_field(uri: str, deprecated: bool) -> None:
     lance.write_dataset(rows(0, 10), uri)
     _reframed(uri, deprecated=deprecated)
     for file in (Path(uri) / "_transactions").iterdir():
@@ -54,7 +54,7 @@ def test_t2_the_inline_transaction_is_found_in_either_field(uri: str, deprecated
     assert type(lance.dataset(uri).read_transaction(1).operation).__name__ == "Overwrite"
 
 
-def test_t3_every_version_of_lance_core_carries_its_transaction(uri: str) -> None:
+def test_every_version_of_lance_core_carries_its_transaction(uri: str) -> None:
     lance_core.write_dataset(rows(0, 40), uri, max_rows_per_file=10)
     stale = lance.dataset(uri)
     lance_core.dataset(uri).delete("a = 3")
@@ -72,7 +72,7 @@ def test_t3_every_version_of_lance_core_carries_its_transaction(uri: str) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_t4_version_numbers_are_contiguous_and_stand_in_the_manifest_name(uri: str, seed: int) -> None:
+def test_version_numbers_are_contiguous_and_appear_in_the_manifest_name(uri: str, seed: int) -> None:
     rng = random.Random(seed)
     lance_core.write_dataset(rows(0, 10), uri)
     for step in range(12):
@@ -93,7 +93,7 @@ def test_t4_version_numbers_are_contiguous_and_stand_in_the_manifest_name(uri: s
 
 
 @pytest.mark.parametrize(("first", "second"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_t5_fragment_ids_never_start_anew(uri: str, first: object, second: object) -> None:
+def test_fragment_ids_never_restart(uri: str, first: object, second: object) -> None:
     lance_core.write_dataset(rows(0, 20), uri, max_rows_per_file=10)
     seen = [0, 1]
     for writer in (first, second):
@@ -106,7 +106,7 @@ def test_t5_fragment_ids_never_start_anew(uri: str, first: object, second: objec
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core])
-def test_t7_fragment_ids_continue_after_the_last_fragment_is_gone(uri: str, writer: object) -> None:
+def test_fragment_ids_continue_after_the_last_fragment_is_gone(uri: str, writer: object) -> None:
     lance_core.write_dataset(rows(0, 30), uri, max_rows_per_file=10)
     writer.dataset(uri).delete("true")
     assert (_manifest(uri).max_fragment_id, len(_manifest(uri).fragments)) == (2, 0)
@@ -114,7 +114,7 @@ def test_t7_fragment_ids_continue_after_the_last_fragment_is_gone(uri: str, writ
     assert [each.id for each in _manifest(uri).fragments] == [3]
 
 
-def test_t11_row_versions_are_assigned_by_run_length_and_not_by_offset(uri: str) -> None:
+def test_row_versions_are_assigned_by_run_length_and_not_by_offset(uri: str) -> None:
     lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10, enable_stable_row_ids=True)
     _append(uri, 20, lance)
     lance.dataset(uri).delete("a in (3, 12, 13)")
@@ -145,7 +145,7 @@ NESTED = pa.table(
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_t16_t17_files_list_the_fields_and_columns_that_pylance_lists(uri: str, version: str) -> None:
+def test_files_list_the_fields_and_columns_that_pylance_lists(uri: str, version: str) -> None:
     lance_core.write_dataset(NESTED, uri, data_storage_version=version)
     lance.write_dataset(NESTED, f"{uri}-theirs", data_storage_version=version)
     ours, theirs = (_manifest(path).fragments[0].files[0] for path in (uri, f"{uri}-theirs"))
@@ -155,7 +155,7 @@ def test_t16_t17_files_list_the_fields_and_columns_that_pylance_lists(uri: str, 
     lance.dataset(uri).validate()
 
 
-def test_t18_t19_fields_are_written_as_by_pylance(uri: str) -> None:
+def test_fields_are_written_as_by_pylance(uri: str) -> None:
     lance.write_dataset(NESTED, uri)
     theirs = [pb_file.Field.SerializeToString(field, deterministic=True) for field in _manifest(uri).fields]
     ours = fields_to_proto(schema_from_arrow(NESTED.schema))
@@ -168,7 +168,7 @@ def _flags(uri: str) -> tuple[int, int]:
     return message.reader_feature_flags, message.writer_feature_flags
 
 
-def test_t33_t34_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> None:
+def test_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.1")
     new = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.2")
     lance_core.LanceDataset.commit(uri, LanceOperation.Append(new), read_version=1)
@@ -184,7 +184,7 @@ def test_t33_t34_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> Non
     assert lance.dataset(uri).count_rows() == 10
 
 
-def test_t35_the_flag_of_deletions_goes_with_the_last_deletion_file(uri: str) -> None:
+def test_the_flag_of_deletions_is_cleared_with_the_last_deletion_file(uri: str) -> None:
     lance_core.write_dataset(rows(0, 20), uri, max_rows_per_file=10)
     lance_core.dataset(uri).delete("a < 9")
     assert _flags(uri) == (1, 1)
@@ -192,7 +192,7 @@ def test_t35_the_flag_of_deletions_goes_with_the_last_deletion_file(uri: str) ->
     assert _flags(uri) == (0, 0)
 
 
-def test_t36_files_of_another_version_mark_the_table(uri: str) -> None:
+def test_files_of_another_version_mark_the_table(uri: str) -> None:
     """The reference cannot open a table of mixed files without the mark."""
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.2")
     older = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.1")
@@ -204,7 +204,7 @@ def test_t36_files_of_another_version_mark_the_table(uri: str) -> None:
         lance_core.LanceDataset.commit(uri, LanceOperation.Append(earliest), read_version=2)
 
 
-def test_t47_t48_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
+def test_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
     """A deleted row has a value in every file; a rewritten column leaves its place behind."""
     lance.write_dataset(rows(0, 10), uri)
     lance_core.dataset(uri).delete("a = 3")
@@ -232,7 +232,7 @@ def test_t47_t48_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
         assert opened.to_table()["a"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
-def test_t46_the_id_of_a_vanished_column_comes_back(uri: str) -> None:
+def test_the_id_of_a_removed_column_is_reused(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri)
     lance.dataset(uri).add_columns({"z": "a + 1"})
     dataset = lance_core.dataset(uri)
@@ -244,7 +244,7 @@ def test_t46_the_id_of_a_vanished_column_comes_back(uri: str) -> None:
     assert [(field.name, field.id) for field in lance_core.dataset(uri).lance_schema.fields][-1] == ("y", 2)
 
 
-def test_t53_a_merge_by_key_stores_one_filter(uri: str) -> None:
+def test_a_merge_by_key_stores_one_filter(uri: str) -> None:
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})]
     )
@@ -258,7 +258,7 @@ def test_t53_a_merge_by_key_stores_one_filter(uri: str) -> None:
     assert len(lance_core.dataset(uri).manifest.transaction) < 1000
 
 
-def test_t52_merges_by_key_conflict_with_appends_and_each_other(uri: str) -> None:
+def test_merges_by_key_conflict_with_appends_and_each_other(uri: str) -> None:
     """The filters are the reference's; both judge them alike."""
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})]

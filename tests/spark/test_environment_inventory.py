@@ -51,7 +51,7 @@ def test_records_of_installed_files_are_found_in_import_order(tmp_path: Path) ->
     assert found[1].root == str(first)
 
 
-def test_package_metadata_that_is_no_text_is_replaced_by_the_directory_name(tmp_path: Path) -> None:
+def test_package_metadata_that_is_not_text_is_replaced_by_the_directory_name(tmp_path: Path) -> None:
     directory = install(tmp_path, "odd", "1.2", "x.py,,\n")
     (directory / "METADATA").write_bytes(b"\xff\xfe\x00")
     assert InstalledRecord.of(str(directory / "RECORD")).version == "1.2"

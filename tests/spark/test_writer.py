@@ -267,7 +267,7 @@ def test_a_corrupt_source_file_is_named(spark: SparkSession, uri: str, token: st
         write(frame, uri, token)
 
 
-def test_a_source_file_that_vanished_is_named(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
+def test_a_source_file_that_disappeared_is_named(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     frame = spark.read.parquet(str(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").unlink()

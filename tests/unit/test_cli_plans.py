@@ -126,7 +126,7 @@ def test_a_cleanup_is_refused_if_a_planned_version_has_been_tagged(run: Run, uri
     "content",
     ["", "[]", "{}", '{"dataset": "x", "action": "unknown", "plan": {}}', '{"dataset": "x", "action": "rewrite"}'],
 )
-def test_a_file_that_is_no_plan_is_refused(run: Run, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_plan_is_refused(run: Run, tmp_path: Path, content: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(content)
     code, output, errors = run("apply", str(path))

@@ -129,7 +129,7 @@ def test_orphans_are_measured_against_the_limit_and_named(uri) -> None:
     assert check("orphans", uri)[0]
 
 
-def test_old_versions_are_no_orphans(uri) -> None:
+def test_old_versions_are_not_orphaned(uri) -> None:
     lance_core.write_dataset(pa.table({"id": [1]}), uri, mode="overwrite")
     assert check("orphans", uri, settings={"max_orphan_bytes": 0})[0]
 
@@ -169,7 +169,7 @@ def test_pylance_is_skipped_with_the_reason_if_it_is_not_installed(uri, monkeypa
     assert check("pylance", uri) == (True, "skipped: pylance is not installed (pip install pylance)")
 
 
-def test_a_storage_error_is_no_finding(uri, monkeypatch) -> None:
+def test_a_storage_error_is_not_reported_as_a_problem(uri, monkeypatch) -> None:
     def fail(subject: CheckedVersion) -> Finding:
         raise StorageError("connection reset", retryable=True)
 

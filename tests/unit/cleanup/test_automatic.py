@@ -23,9 +23,7 @@ def test_automatic_cleanup_without_an_interval_is_never_due() -> None:
 @pytest.mark.parametrize(
     ("interval", "versions"), [("0", [1, 2, 3, 4]), ("1", [1, 2, 3, 4]), ("2", [2, 4]), ("+3", [3]), ("20", [])]
 )
-def test_t41_automatic_cleanup_is_due_after_versions_divisible_by_the_interval(
-    interval: str, versions: list[int]
-) -> None:
+def test_automatic_cleanup_is_due_after_versions_divisible_by_the_interval(interval: str, versions: list[int]) -> None:
     assert [version for version in (1, 2, 3, 4) if _due(version, interval=interval)] == versions
 
 

@@ -30,7 +30,7 @@ from lance_core.errors import InvalidCleanupError
         ("584554530872y", timedelta.max),
     ],
 )
-def test_t42_duration_text_is_parsed(text: str, duration: timedelta) -> None:
+def test_duration_text_is_parsed(text: str, duration: timedelta) -> None:
     assert parse_duration(text) == duration
 
 
@@ -41,12 +41,12 @@ def test_t42_duration_text_is_parsed(text: str, duration: timedelta) -> None:
         *("1D", "1mon", "1millisecond", "1e3s", "٣s", "1.2.3s", "one day"),
     ],
 )
-def test_t42_malformed_duration_text_raises_invalid_cleanup(text: str) -> None:
+def test_malformed_duration_text_raises_invalid_cleanup(text: str) -> None:
     with pytest.raises(InvalidCleanupError, match="is not a valid duration"):
         parse_duration(text)
 
 
-def test_t42_duration_without_a_unit_is_refused_with_a_suggestion() -> None:
+def test_duration_without_a_unit_is_refused_with_a_suggestion() -> None:
     with pytest.raises(InvalidCleanupError, match="3600 needs a unit, such as 3600s"):
         parse_duration("3600")
 

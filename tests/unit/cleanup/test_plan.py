@@ -478,7 +478,7 @@ def test_leftovers_of_crashed_writers_are_explained_and_removed(
     assert dataset.checkout_version(4).to_table()["a"].to_pylist() == [3]
 
 
-def test_staging_name_of_a_kept_version_is_removed_once_old_enough(tmp_path: Path) -> None:
+def test_staging_name_of_a_kept_version_is_removed_after_the_retention_period(tmp_path: Path) -> None:
     """Killed between the link and the unlink: two names of one file."""
     uri = str(tmp_path / "table")
     lance_core.write_dataset(pa.table({"a": [1]}), uri)

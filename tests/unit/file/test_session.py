@@ -134,7 +134,7 @@ def test_opening_a_missing_file_raises_not_found_and_caches_nothing() -> None:
     assert session.size_bytes() == 0
 
 
-def test_open_files_are_freed_with_their_session_without_a_collection_of_garbage() -> None:
+def test_open_files_are_freed_with_their_session_without_garbage_collection() -> None:
     store, session = _store("f"), Session()
     reader = session.open_file(store, "f", num_bytes=_size(store, "f"))
     reader.take(reader.schema.fields, [7])

@@ -163,7 +163,7 @@ def test_rank_comes_from_torch(uri: str, monkeypatch) -> None:
     assert list(fixed.from_torch(10, 100, True, 7)) == list(fixed(1, 3, True, 7, 10, 100))
 
 
-def test_own_sampler_chooses_fragments(uri: str) -> None:
+def test_custom_sampler_chooses_fragments(uri: str) -> None:
     class Last(lance_core.sampler.FragmentSampler):
         def iter_fragments(self, dataset, *args, count=1, **kwargs):
             yield from dataset.get_fragments()[-count:]

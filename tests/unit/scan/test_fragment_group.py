@@ -121,7 +121,7 @@ def test_filtered_scan_starts_with_several_fragments_unless_it_has_a_limit(
     assert read == sizes
 
 
-def test_damaged_file_in_a_group_is_named_after_the_rows_before_it(tmp_path: Path) -> None:
+def test_rows_before_a_damaged_file_in_a_group_are_returned_and_the_error_names_the_file(tmp_path: Path) -> None:
     lance.write_dataset(rows(4 * PER_FRAGMENT * 3), tmp_path / "t", max_rows_per_file=PER_FRAGMENT * 3)
     dataset = lance_core.dataset(tmp_path / "t")
     damaged = tmp_path / "t" / "data" / dataset.get_fragments()[2].data_files()[0].path
@@ -275,7 +275,7 @@ def test_scans_of_groups_keep_the_budget_of_the_session(location: str, max_bytes
         assert session.size_bytes() <= max_bytes
 
 
-def test_groups_are_freed_with_their_session_without_a_collection_of_garbage(tmp_path: Path) -> None:
+def test_groups_are_freed_with_their_session_without_garbage_collection(tmp_path: Path) -> None:
     lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
     session = Session()
     lance_core.dataset(tmp_path / "t", session=session).to_table()

@@ -39,7 +39,7 @@ def test_damaged_branch_file_is_named_in_the_error() -> None:
         BranchRecord.parse("b", b"{}", "b.json")
 
 
-def test_t22_branch_file_is_percent_encoded_and_branch_root_has_directories() -> None:
+def test_branch_file_is_percent_encoded_and_branch_root_has_directories() -> None:
     store = MemoryStore()
     assert branch_path(store, "t", "a/b/c") == "t/_refs/branches/a%2Fb%2Fc.json"
     assert branch_root(store, "t", "a/b/c") == "t/tree/a/b/c"
@@ -48,7 +48,7 @@ def test_t22_branch_file_is_percent_encoded_and_branch_root_has_directories() ->
     assert main_root("elsewhere/copy", "a/b/c") == "elsewhere/copy"
 
 
-def test_t23_branch_file_has_the_keys_of_pylance() -> None:
+def test_branch_file_has_the_keys_of_pylance() -> None:
     record = BranchRecord(
         name="b", parent="a", parent_version=5, forks=(Fork(3, "x"), Fork(5, "y")), created_at=7, manifest_size=9
     )

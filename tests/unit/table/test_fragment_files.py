@@ -17,7 +17,7 @@ def test_field_belongs_to_the_data_file_that_lists_it() -> None:
     assert len(new_files(None, after)) == 3
 
 
-def test_t47_dead_fields_keep_their_column_positions() -> None:
+def test_unused_fields_keep_their_column_positions() -> None:
     dead = with_dead_fields(column_file("one", 4, 5, 6), {5})
     assert (list(dead.fields), list(dead.column_indices)) == ([4, -2, 6], [0, 1, 2])
 
@@ -42,7 +42,7 @@ def test_data_files_without_a_live_field_are_dropped(
     assert [file.path for file in fragment.files] == kept
 
 
-def test_t46_field_ids_are_reused_after_their_last_file_unless_counted() -> None:
+def test_field_ids_are_reused_after_their_last_file_unless_counted() -> None:
     current = table(with_files(part(0), column_file("a", 0, 7)))
     assert next_field_id(current.message) == 8
     assert next_field_id(table(part(0)).message) == 2

@@ -108,7 +108,7 @@ def test_moved_rows_stay_indexed_where_the_index_holds_row_ids(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["BTree", "ZoneMap", "BloomFilter", "Unheard", ""])
-def test_t12_index_of_row_addresses_does_not_cover_moved_rows(kind: str) -> None:
+def test_index_of_row_addresses_does_not_cover_moved_rows(kind: str) -> None:
     before = section(index("a", (0,), {0, 1}, kind))
     assert with_moved_fragments(before, new_ids=[4], source_ids={0}, field_ids=[1]) is before
 
@@ -142,7 +142,7 @@ def test_indices_are_matched_by_uuid() -> None:
     assert with_indices(same, new=[], removed={second.uuid.uuid}) is same
 
 
-def test_t14_fields_moved_to_another_file_leave_their_index() -> None:
+def test_fields_moved_to_another_file_leave_their_index() -> None:
     before = part(1).message
     after = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new.lance", 1)).message
     assert coverage(without_rewritten_fields(BOTH, [(before, after)]))["b"] == [0]

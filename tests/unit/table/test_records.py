@@ -25,7 +25,7 @@ def test_data_files_round_trip_and_keep_base_zero() -> None:
         assert record.to_proto().HasField("base_id") is (base_id is not None)
 
 
-def test_data_file_columns_omit_dead_and_hidden_fields() -> None:
+def test_data_file_columns_omit_unused_and_hidden_fields() -> None:
     record = data_file(field_ids=(4, -2, 7, -3, 9), column_indices=(0, 1, 2, 3, -1))
     assert record.columns() == {4: 0, 7: 2}
     assert record.live_field_ids == (4, 7, 9)

@@ -74,7 +74,7 @@ def test_row_id_range_has_the_bytes_of_pylance() -> None:
     assert pb_rowids.RowIdSequence(segments=[segment]).SerializeToString() == bytes.fromhex("0a060a04080a1014")
 
 
-def test_t10_row_id_bitmap_bits_are_counted_from_the_lowest() -> None:
+def test_row_id_bitmap_bits_are_counted_from_the_lowest() -> None:
     numbers = np.array([5, 13, 15], np.uint64)
     segment = pb_rowids.U64Segment(
         range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=5, end=17, bitmap=b"\x01\x05")

@@ -153,7 +153,7 @@ def test_a_merge_may_add_fragments() -> None:
     assert result.message.max_fragment_id == 9
 
 
-def test_t49_merge_that_lacks_a_fragment_is_refused() -> None:
+def test_merge_that_lacks_a_fragment_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 1 is missing; it lists 1 of 2"):
         Merge(fragments=(part(0),), schema=SCHEMA).apply(on(table(part(0), part(1))))
 
@@ -262,7 +262,7 @@ def test_column_type_may_change_only_when_every_value_is_rewritten() -> None:
         Merge(fragments=(anew[0], part(1)), schema=schema).apply(on(table(part(0), part(1))))
 
 
-def test_t46_counted_field_ids_are_not_reused() -> None:
+def test_counted_field_ids_are_not_reused() -> None:
     current = table(part(0), max_allocated_field_id=6)
     with pytest.raises(InvalidInputError, match="start at 7"):
         Merge(fragments=(part(0),), schema=_schema(C)).apply(on(current))
@@ -356,7 +356,7 @@ def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
     assert result.message.reader_feature_flags == 1
 
 
-def test_t6_updated_fragment_0_stays_and_a_new_one_gets_an_id() -> None:
+def test_updated_fragment_0_stays_and_a_new_one_gets_an_id() -> None:
     result = sealed(
         Update(updated_fragments=(part(0, deleted=1),), new_fragments=(fragment(1),)).apply(on(table(part(0))))
     )
@@ -387,7 +387,7 @@ def test_new_ids_are_assigned_again_at_each_commit_attempt() -> None:
     assert (first.fragments[-1].id, second.fragments[-1].id) == (1, 2)
 
 
-def test_t14_rewritten_column_leaves_its_indices() -> None:
+def test_rewritten_column_leaves_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     result = sealed(_columns().apply(on(current)))
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
@@ -505,7 +505,7 @@ def test_replacing_files_that_match_no_field_are_refused(
         operation.apply(on(table(part(0), part(1))))
 
 
-def test_t17_files_without_column_indices_are_refused() -> None:
+def test_files_without_column_indices_are_refused() -> None:
     for operation in (
         _replacing(0, data_file("n", column_indices=())),
         Merge(fragments=(with_files(part(0), data_file("f0.lance", column_indices=()).to_proto()),), schema=SCHEMA),

@@ -147,7 +147,7 @@ def test_index_over_a_version_that_was_cleaned_up_may_have_been_committed_before
     assert outcome.manifest.version == 2
 
 
-def test_versions_that_keep_appearing_end_the_search_for_the_latest(table: MemoryTable) -> None:
+def test_search_for_the_latest_version_ends_if_versions_keep_appearing(table: MemoryTable) -> None:
     ours = appended(table)
     commit_some(table, 2)
 

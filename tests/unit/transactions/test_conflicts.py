@@ -418,7 +418,7 @@ def test_key_filters_distinguish_merges_by_primary_key(
     assert verdict is (Verdict.RETRYABLE if shared else Verdict.COMPATIBLE)
 
 
-def test_t52_merge_by_primary_key_conflicts_with_rows_of_unknown_keys() -> None:
+def test_merge_by_primary_key_conflicts_with_rows_of_unknown_keys() -> None:
     keyed = _update(0, inserted_rows=_keys(1))
     assert judge(keyed, OURS["append"]) is Verdict.RETRYABLE
     assert judge(keyed, _update(3)) is Verdict.RETRYABLE

@@ -48,7 +48,7 @@ def _hidden(log: VersionLog) -> dict[int, list[int]]:
     return {fragment_id: list(rows) for fragment_id, rows in deleted_rows(log, manifest).items()}
 
 
-def test_t9_updates_of_other_rows_are_merged_as_bitmaps(log: VersionLog) -> None:
+def test_updates_of_other_rows_are_merged_as_bitmaps(log: VersionLog) -> None:
     rows = {0: BitMap([3]), 1: BitMap([1])}
     stale = _planned(log, rows)
     assert isinstance(_commit(log, _planned(log, {0: BitMap([5])}), {0: BitMap([5])}), Committed)
@@ -68,7 +68,7 @@ def test_updates_and_deletes_of_other_rows_are_merged_in_both_directions(log: Ve
     assert _hidden(log)[0] == [3, 5, 7]
 
 
-def test_t50_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
+def test_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap([3, 4])})
     _commit(log, _planned(log, {0: BitMap([4])}), {0: BitMap([4])})
     outcome = _commit(log, stale, {0: BitMap([3, 4])})
@@ -83,7 +83,7 @@ def test_stale_update_without_its_rows_is_a_conflict(log: VersionLog) -> None:
     assert isinstance(_commit(log, stale), Conflicted)
 
 
-def test_t51_updates_that_together_empty_a_fragment_remove_it(log: VersionLog) -> None:
+def test_updates_that_together_empty_a_fragment_remove_it(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap(range(5))})
     rest = {0: BitMap(range(5, 10))}
     _commit(log, _planned(log, rest), rest)

@@ -60,7 +60,7 @@ def test_indices_are_added_and_dropped() -> None:
     assert not dropped.message.HasField("index_section")
 
 
-def test_t15_an_index_on_a_dropped_field_is_refused() -> None:
+def test_an_index_on_a_dropped_field_is_refused() -> None:
     with pytest.raises(SchemaMismatchError, match="'x' covers field 8, which does not exist in version 3"):
         CreateIndex(new_indices=(index("x", (8,), {0}),)).apply(on(table(part(0))))
 
@@ -78,9 +78,7 @@ def test_t15_an_index_on_a_dropped_field_is_refused() -> None:
         ),
     ],
 )
-def test_t54_malformed_index_entries_are_refused(
-    new: pb_table.IndexMetadata, kind: type[LanceError], match: str
-) -> None:
+def test_malformed_index_entries_are_refused(new: pb_table.IndexMetadata, kind: type[LanceError], match: str) -> None:
     with pytest.raises(kind, match=match):
         CreateIndex(new_indices=(new,)).apply(on(table(part(0))))
 
@@ -126,7 +124,7 @@ def test_duplicate_base_paths_are_refused(base: pb_table.BasePath) -> None:
 # ── Clone ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_t21_clone_starts_with_the_version_number_of_its_source() -> None:
+def test_clone_starts_with_the_version_number_of_its_source() -> None:
     file = column_file("f", 0, 1)
     file.base_id = 5
     source = table(
@@ -152,7 +150,7 @@ def test_t21_clone_starts_with_the_version_number_of_its_source() -> None:
     assert source.version == 3
 
 
-def test_t20_first_base_path_of_a_clone_has_id_0() -> None:
+def test_first_base_path_of_a_clone_has_id_0() -> None:
     operation = Clone(is_shallow=True, ref_version=3, ref_path="/src", branch_name="dev")
     result = sealed(operation.apply(on(operation.starting_point(_of(table(part(0)), ManifestNaming.V2)))))
     assert result.message.fragments[0].files[0].HasField("base_id")

@@ -121,7 +121,7 @@ def test_initial_base_paths_are_accepted_only_for_a_new_table() -> None:
         operation.apply(on(_table()))
 
 
-def test_t46_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -> None:
+def test_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -> None:
     current = _table(max_allocated_field_id=5, writer_feature_flags=32768)
     assert _commit(Append(fragments=()), current).message.max_allocated_field_id == 5
     result = _commit(Overwrite(schema=SCHEMA, fragments=(fragment(),)), current)
