@@ -65,19 +65,19 @@ DIFFERENCES = {
     "CompactionOptions.max_bytes_per_file": "fragments of this size are not merged again",
     "DatasetOptimizer.compact_files": "plans again after a conflict; `max_bytes_per_file` also limits what is merged",
     "FragmentWriteProgress.complete": "is also called for the last fragment of a write",
-    "LanceDataset.add_columns": "plans again after a conflict, except if the values are those of a stream",
+    "LanceDataset.add_columns": "plans again after a conflict, unless the values come from a stream",
     "LanceDataset.cleanup_old_versions": "also removes files that crashed writers left behind",
     "LanceDataset.commit": "refuses [operations that would damage the table](../format-notes/conflicts.md)",
     "LanceDataset.create_branch": "names may contain only ASCII letters, digits, `.`, `-`, `_` and `/`",
     "LanceDataset.filter": "returns a view; fails in pylance",
     "LanceDataset.join_asof": "returns a dataset in memory; terminates the process in pylance",
-    "LanceDataset.lance_schema": "returns a `lance_core.Schema`; `LanceSchema(…)` of it has pylance's methods",
+    "LanceDataset.lance_schema": "returns a `lance_core.Schema`; pass it to `LanceSchema` to get pylance's methods",
     "LanceDataset.merge": "plans again after a conflict; keys may be members of structs",
     "LanceDataset.sort_by": "returns a dataset in memory; terminates the process in pylance",
     "LanceOperation.Project": "refuses an Arrow schema, which has no field ids, if a column would change its id",
-    "LanceStats.index_stats": "`LanceDataset.describe_indices` describes indices",
-    "Tags.create": "then checks that the version still exists",
-    "Tags.update": "then checks that the version still exists",
+    "LanceStats.index_stats": "use `LanceDataset.describe_indices`",
+    "Tags.create": "also checks afterward that the version still exists",
+    "Tags.update": "also checks afterward that the version still exists",
 }
 """Names that exist, but behave differently; what a signature shows is not repeated here."""
 
@@ -107,7 +107,7 @@ class Row:
     Attributes:
         shown: the name, with the names of its arguments.
         status: here, differs, absent, rejected, or no effect.
-        note: the difference, or the reason of the absence.
+        note: the difference, or the reason for the absence.
         is_argument: whether the line describes an argument.
     """
 
@@ -128,7 +128,7 @@ class Surface:
 
     Attributes:
         sections: lines of each module and class, keyed by title, in the order of the page.
-        absent_modules: for modules of which nothing exists, the names and the reason.
+        absent_modules: for modules without a counterpart, the names and the reason.
         used: keys of ``ABSENT`` that apply.
         without_reason: what is absent and has no reason.
         compared: names that exist in both libraries.
@@ -371,7 +371,7 @@ def _signature_notes(theirs: dict[str, inspect.Parameter], ours: dict[str, inspe
         if wanted.kind != offered.kind:
             notes.append(f"`{name}` is {offered.kind.description} instead of {wanted.kind.description}")
         if not _same_default(wanted.default, offered.default):
-            notes.append(f"`{name}` has the default {_default(offered)} instead of {_default(wanted)}")
+            notes.append(f"`{name}` has {_default(offered)} instead of {_default(wanted)}")
     if added := [name for name in ours if name not in theirs and not name.startswith("_")]:
         notes.append(f"adds {', '.join(f'`{name}`' for name in added)}")
     if shared != [name for name in ours if name in theirs]:
@@ -385,7 +385,7 @@ def _same_default(wanted: object, offered: object) -> bool:
 
 
 def _default(parameter: inspect.Parameter) -> str:
-    return "none" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
+    return "no default" if parameter.default is parameter.empty else f"the default `{parameter.default!r}`"
 
 
 @dataclass(frozen=True)
@@ -468,7 +468,7 @@ def page() -> str:
         is_module = title.partition(".")[0] == "lance"
         parts.append(f"{'##' if is_module else '###'} {title}\n")
         parts.append("\n".join(["| name | status | difference, or reason |", "|---|---|---|", *map(str, rows), ""]))
-    parts.append("## Modules of which nothing exists\n")
+    parts.append("## Modules without a counterpart\n")
     lines = [
         f"| `{module}` | {reason} | {', '.join(f'`{name}`' for name in names)} |"
         for module, (names, reason) in surface().absent_modules.items()

@@ -5,7 +5,7 @@ follows:
 
 - ``name``: a class, function, or constant, in whichever module pylance has it
 - ``Class.member``: a member of a class
-- ``lance.module``: a module of which nothing exists, or all other absent names of a module
+- ``lance.module``: a module that does not exist here, or all other absent names of a module
 - ``function(argument)``: an argument, with the name of the function as in the error message or as ``Class.method``
 - ``(argument)``: an argument of any function
 
@@ -24,14 +24,13 @@ _ARROW: Final = "convert the result with pyarrow instead: `to_table()` returns a
 _BUILDS_INDICES: Final = "indices are kept and maintained, but not built; use pylance, which can open the same table"
 _DEPRECATED: Final = "deprecated in pylance"
 _FULL_TEXT: Final = "full-text search is not supported; use pylance, which can open the same table"
-_MEM_WAL: Final = "the write-ahead log in memory is not supported; use pylance, which can open the same table"
-_METRICS: Final = "there are no counters and traces of the reference's runtime; use a profiler for Python"
+_MEM_WAL: Final = "the in-memory write-ahead log is not supported; use pylance, which can open the same table"
+_METRICS: Final = "pylance's runtime, whose counters and traces these are, is not used; use a Python profiler"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
 _ROW_IDS: Final = "fragments contain row ids in their JSON form only"
 _TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
-_UPDATES: Final = "not supported yet; `LanceDataset.replace_rows` replaces the rows that match a predicate"
-_WIRING: Final = "part of the reference's internals"
+_WIRING: Final = "internal to pylance"
 
 ABSENT: Final = {
     # Modules.
@@ -39,9 +38,9 @@ ABSENT: Final = {
     "lance.debug": "use the commands `lance-core inspect` and `lance-core describe`",
     "lance.dependencies": _WIRING,
     "lance.download": "language models are needed only for full-text search, which is not supported",
-    "lance.hf": "datasets of Hugging Face are not converted; pass their Arrow table to `write_dataset`",
+    "lance.hf": "pass the Hugging Face dataset to `write_dataset`",
     "lance.indices": _BUILDS_INDICES,
-    "lance.lance": "part of the compiled core of the reference",
+    "lance.lance": "the compiled core of pylance",
     "lance.log": "configure the logger `lance_core` of Python's `logging`",
     "lance.mem_wal": _MEM_WAL,
     "lance.namespace": _NAMESPACES,
@@ -50,11 +49,11 @@ ABSENT: Final = {
     "lance.query": _FULL_TEXT,
     "lance.torch": _TORCH,
     "lance.tracing": _METRICS,
-    "lance.util": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
-    "lance.vector": "vectors are stored, but not clustered or searched; use pylance, which can open the same table",
+    "lance.util": "vectors are stored and searched, but not clustered; use pylance, which can open the same table",
+    "lance.vector": "vectors are stored and searched, but not clustered; use pylance, which can open the same table",
     # Classes, functions, and constants.
     "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
-    "BlobIterator": "a `BlobFile` is iterated over directly",
+    "BlobIterator": "iterate over the `BlobFile`",
     "CompactedSsTable": _MEM_WAL,
     "DeleteResult": "`LanceDataset.delete` returns a dictionary",
     "DocumentGranularity": _FULL_TEXT,
@@ -64,7 +63,7 @@ ABSENT: Final = {
     "FtsToken": _FULL_TEXT,
     "FullTextQuery": _FULL_TEXT,
     "IndexConfig": _BUILDS_INDICES,
-    "IndexInformation": "`LanceDataset.describe_indices` describes indices",
+    "IndexInformation": "use `LanceDataset.describe_indices`",
     "IndexProgress": _BUILDS_INDICES,
     "IndexSegment": _BUILDS_INDICES,
     "LOGGER": _WIRING,
@@ -74,7 +73,7 @@ ABSENT: Final = {
     "LsmVectorSearchPlanner": _MEM_WAL,
     "MinHashQuery": _FULL_TEXT,
     "PySearchFilter": _WIRING,
-    "QueryVectorLike": "vectors are not searched yet; compute distances with numpy",
+    "QueryVectorLike": "pass a dictionary as `nearest=` to `LanceDataset.scanner`",
     "RowDatasetVersionMeta": _ROW_IDS,
     "RowIdMeta": _ROW_IDS,
     "RowIdSequence": _ROW_IDS,
@@ -84,7 +83,7 @@ ABSENT: Final = {
     "ShardingSpec": _MEM_WAL,
     "SupportedDistributedIndices": _BUILDS_INDICES,
     "VectorIndexReader": _READS_INDICES,
-    "VectorSearchQuery": "vectors are not searched yet; compute distances with numpy",
+    "VectorSearchQuery": "pass a dictionary as `nearest=` to `LanceDataset.scanner`",
     "VersionRef": "`LanceDataset.version_refs` returns dictionaries",
     "evaluate_sharding_spec": _MEM_WAL,
     "normalize_transform": _WIRING,
@@ -101,7 +100,7 @@ ABSENT: Final = {
     "LanceDataset.from_pydantic_model": "models are not converted; pass a schema and a list of dictionaries to "
     "`write_dataset`",
     "LanceDataset.get_ivf_model": _READS_INDICES,
-    "LanceDataset.index_statistics": f"{_DEPRECATED}; `describe_indices` describes indices",
+    "LanceDataset.index_statistics": f"{_DEPRECATED}; use `describe_indices`",
     "LanceDataset.initialize_mem_wal": _MEM_WAL,
     "LanceDataset.mem_wal_index_details": _MEM_WAL,
     "LanceDataset.mem_wal_writer": _MEM_WAL,
@@ -112,32 +111,32 @@ ABSENT: Final = {
     "LanceDataset.storage_options_accessor": "use `latest_storage_options`",
     # Members of other classes.
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
-    "MergeInsertBuilder.analyze_plan": "plans of merges are not shown yet",
-    "MergeInsertBuilder.analyze_plan_batches": "plans of merges are not shown yet",
+    "MergeInsertBuilder.analyze_plan": "the plan of a merge cannot be shown",
+    "MergeInsertBuilder.analyze_plan_batches": "the plan of a merge cannot be shown",
     "MergeInsertBuilder.execute_batches": "use `MergeInsertBuilder.execute`",
     "MergeInsertBuilder.execute_uncommitted_batches": "use `MergeInsertBuilder.execute_uncommitted`",
-    "MergeInsertBuilder.explain_plan": "plans of merges are not shown yet",
+    "MergeInsertBuilder.explain_plan": "the plan of a merge cannot be shown",
     "MergeInsertBuilder.mark_sstables_as_compacted": _MEM_WAL,
     "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     # Arguments.
     "(filter)": "filter the result",
-    "(fragment)": "a fragment is constructed from its id",
+    "(fragment)": "pass the id of the fragment",
     "(full_text_query)": _FULL_TEXT,
-    "(index_cache_backend)": "caches are in memory only",
+    "(index_cache_backend)": "caches are always in memory",
     "(index_segments)": _READS_INDICES,
     "count_rows(kwargs)": "pylance ignores all arguments except `filter`",
-    "(metadata_cache_backend)": "caches are in memory only",
+    "(metadata_cache_backend)": "caches are always in memory",
     "(namespace_client)": _NAMESPACES,
     "(namespace_client_managed_versioning)": _NAMESPACES,
-    "(serialized_manifest)": "a handle reads its manifest",
-    "(store_registry)": "stores are registered with `lance_core.metadata.register_store`",
+    "(serialized_manifest)": "the manifest is always read from the table",
+    "(store_registry)": "register stores with `lance_core.metadata.register_store`",
     "(table_id)": _NAMESPACES,
-    "CommitConflictError(retryable)": "can be passed by keyword",
-    "FragmentSession(session)": "`LanceFragment.open_session` creates sessions",
-    "SqlQuery(query)": "the builders that `LanceDataset.sql` returns create queries",
-    "SqlQueryBuilder(builder)": "`LanceDataset.sql` creates builders",
-    "FragmentSampler.iter_fragments(ds)": "named `dataset`, as in the subclasses",
-    "scanner(aggregate)": "aggregate the batches of the scan",
+    "CommitConflictError(retryable)": "pass it by keyword",
+    "FragmentSession(session)": "create sessions with `LanceFragment.open_session`",
+    "SqlQuery(query)": "create queries with `LanceDataset.sql`",
+    "SqlQueryBuilder(builder)": "create builders with `LanceDataset.sql`",
+    "FragmentSampler.iter_fragments(ds)": "the argument is named `dataset`, as in the subclasses",
+    "scanner(aggregate)": "aggregate with `LanceDataset.sql`",
     "scanner(query)": _FULL_TEXT,
 }
 """Key -> the reason, and what to use instead."""

@@ -300,7 +300,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
     @property
     def stats(self) -> LanceStats:
-        """Figures about this version: numbers of fragments and deleted rows, and bytes per field."""
+        """Statistics of this version: numbers of fragments and deleted rows, and bytes per field."""
         return LanceStats(self._view)
 
     @property
@@ -1164,9 +1164,9 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     ) -> None:
         """Add columns by a left join with other rows. Creates a new version and moves this handle to it.
 
-        The columns are stored in an additional file of each fragment. Rows whose key ``data_obj`` does not have get
-        nulls. If other writers have changed the table since the version of this handle, the columns are added to the
-        latest version.
+        The columns are stored in an additional file of each fragment. Rows whose key does not occur in ``data_obj``
+        get nulls. If other writers have changed the table since the version of this handle, the columns are added to
+        the latest version.
 
         Args:
             data_obj: the values and their keys, which are kept in memory. Of several rows with the same key, the last

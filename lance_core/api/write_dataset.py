@@ -77,7 +77,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
             column by default.
         max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
-        progress: is told of every fragment that is started or complete.
+        progress: is notified of every fragment that is started or completed.
         storage_options: credentials and settings of the store.
         max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
             versions.

@@ -1,7 +1,7 @@
 """The extension type ``lance.bfloat16``: numbers of 16 bits with the exponent of a float32.
 
 A value is stored as ``fixed_size_binary(2)``, in little-endian order: the upper half of a float32. Conversion from
-float32 rounds to the nearest value, and to the even one of two nearest values; conversion to float32 is exact.
+float32 rounds to nearest, ties to even; conversion to float32 is exact.
 
 Numpy has no such type. Only conversions from and to numpy arrays require the package ``ml_dtypes``, which has one.
 

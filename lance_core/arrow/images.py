@@ -8,7 +8,7 @@ Array                         Type and its extension name                  Conve
 ``FixedShapeImageTensorArray``  ``lance.arrow.fixed_shape_image_tensor``   ``to_encoded``, ``to_numpy``
 ============================  ===========================================  ===================================
 
-**Source:** ``lance.arrow`` of pylance 14.0.2. Unlike there, nulls of such arrays can be read.
+**Source:** ``lance.arrow`` of pylance 14.0.2. Unlike pylance, this module can read arrays with nulls.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class FixedShapeImageTensorArray(ImageArray):
 
         Raises:
             InvalidInputError: Pillow is needed and not installed, or the storage type is not a binary type.
-            TypeError: the encoder returned something else than an array of the storage type.
+            TypeError: the encoder returned something other than an array of the storage type.
         """
         dtype = EncodedImageType(storage_type)
         files = (encoder or png_encoder(storage_type))(self.to_numpy())

@@ -21,7 +21,7 @@ __all__ = [
 class FileKind(StrEnum):
     """The kind of a removable file. The values are those of pylance, except for ``residue``.
 
-    Residue are files that crashed writers left behind, and that pylance does not remove.
+    Residue consists of files that crashed writers left behind and that pylance does not remove.
     """
 
     TEMPORARY_MANIFEST = "temporary_manifest"

@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     planned = argparse.ArgumentParser(add_help=False, parents=[dataset])
     planned.add_argument("--output", metavar="FILE", help="save the plan, which `lance-core apply FILE` executes")
     compaction = actions.add_parser("compaction", parents=[planned], help="rewrite small fragments into larger ones")
-    compaction.add_argument("--target-rows", type=int, metavar="N", help="number of rows of the new fragments")
+    compaction.add_argument("--target-rows", type=int, metavar="N", help="target number of rows per fragment")
     deletions = actions.add_parser("deletions", parents=[planned], help="rewrite fragments without their deleted rows")
     deletions.add_argument(
         "--threshold",
@@ -158,8 +158,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="F",
         help="fraction of deleted rows above which a fragment is rewritten; 0.1 by default",
     )
-    cleanup = actions.add_parser("cleanup", parents=[planned], help="remove old versions, and files without a version")
-    cleanup.add_argument("--older-than", metavar="AGE", help="remove only older versions; by default, of two weeks")
+    cleanup = actions.add_parser("cleanup", parents=[planned], help="remove old versions and unreferenced files")
+    cleanup.add_argument("--older-than", metavar="AGE", help="minimum age of a version to remove; two weeks by default")
     cleanup.add_argument("--retain-versions", type=int, metavar="N", help="keep the newest N versions")
     apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
     apply.add_argument("plan", metavar="FILE", help="file that `lance-core plan --output FILE` has saved")

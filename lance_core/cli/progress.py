@@ -1,4 +1,4 @@
-"""Progress bars of commands that take long, on standard error."""
+"""Progress bars of long-running commands, on standard error."""
 
 from __future__ import annotations
 

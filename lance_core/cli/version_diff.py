@@ -25,12 +25,12 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Named things in two versions.
+    """The differences of two versions in one kind of item, such as fields or fragments.
 
     Attributes:
-        added: the things that only the later version has.
-        removed: the things that only the earlier version has.
-        changed: the things that both versions have, but that differ.
+        added: the names of the items that only the later version has.
+        removed: the names of the items that only the earlier version has.
+        changed: the names of the items that both versions have, but that differ.
     """
 
     added: list[Any]

@@ -137,23 +137,23 @@ def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableV
 
 def _parsed(alteration: object) -> tuple[str, _Change]:
     if not isinstance(alteration, Mapping):
-        raise InvalidTypeError(f"each change of a column must be a dict, found {type(alteration).__name__}")
+        raise InvalidTypeError(f"each column change must be a dict, found {type(alteration).__name__}")
     given: dict[str, Any] = {}
     for key, value in alteration.items():
         kind = _TYPES.get(key)
         if kind is None:
-            raise InvalidInputError(f"unknown key {key!r:.80} in the change of a column; known keys: {list(_TYPES)}")
+            raise InvalidInputError(f"column change: unknown key {key!r:.80}; known keys: {list(_TYPES)}")
         if value is not None and not isinstance(value, kind):
             raise InvalidTypeError(
-                f"{key} in the change of a column must be a {kind.__name__}, found {type(value).__name__}", argument=key
+                f"column change: {key} must be a {kind.__name__}, found {type(value).__name__}", argument=key
             )
         if value is not None:
             given[key] = value
     path = given.pop("path", None)
     if path is None:
-        raise InvalidInputError(f"the change {dict(alteration)!r:.200} has no path")
+        raise InvalidInputError(f"column change {dict(alteration)!r:.200} has no path")
     if not given:
-        raise InvalidInputError(f"the change of column {path!r} has neither a name, nor nullable, nor a data_type")
+        raise InvalidInputError(f"the change of column {path!r} must set name, nullable, or data_type")
     return path, _Change(**given)
 
 

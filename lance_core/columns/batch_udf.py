@@ -99,7 +99,7 @@ class BatchUDFCheckpoint:
         path: location of the database, which is created if it does not exist.
 
     Raises:
-        StorageError: the file cannot be written, or is no such database.
+        StorageError: the file cannot be written, or is not a checkpoint.
     """
 
     class BatchInfo(NamedTuple):

@@ -74,8 +74,8 @@ _TOO_LARGE: Final = 4
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_BYTES: Final = 64 * 1024 * 1024
-"""Maximum stored size in bytes of what is read before it is decoded; small fragments of at most this size are read with
-one call for each file."""
+"""Maximum number of stored bytes to read ahead of decoding; fragments of at most this size are read with one call per
+file."""
 
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
 """Minimum stored size in bytes of a task for which a thread reads ahead."""

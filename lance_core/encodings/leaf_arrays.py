@@ -47,7 +47,7 @@ __all__ = [
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MAX_SPREAD: Final = 2
-"""Buffers are used where they are if they are in a range that is at most this many times as large as they are."""
+"""Buffers are not copied if the range that contains them is at most this many times as large as their total size."""
 
 _WORD_BYTES: Final = (1, 2, 4, 8)
 _VARIABLE_WIDTH: Final = frozenset(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchAhead"]
 
 _REFILLS: Final = 4
-"""The bytes ahead are requested in portions of this part of the limit: smaller ones would need more requests."""
+"""Bytes are requested when this fraction of the limit, 1 / 4, is free: smaller portions would need more requests."""
 
 
 class FetchAhead:

@@ -102,7 +102,7 @@ class FieldSource(Protocol):
         """
 
     def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
-        """Return where reading individual rows finds offsets that other offsets locate, if all lists are equally long.
+        """Return where the offsets of list items of some rows would be if all lists had the same length.
 
         Args:
             rows: row numbers, shape (num_rows,); ascending, possibly with duplicates, all within the file.

@@ -51,7 +51,7 @@ ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
 
 
 class Part(NamedTuple):
-    """Some of the ranges that are needed, and a function that starts to read them in this order."""
+    """Some of the requested ranges, and a function that starts to read them in this order."""
 
     ranges: Sequence[ByteRange]
     begin: Callable[[], Future[list[pa.Buffer]]]

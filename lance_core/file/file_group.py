@@ -77,17 +77,17 @@ class FileGroup:
     """
 
     is_whole: Final = False
-    """Reading makes requests."""
+    """The files are not held in memory as a whole."""
 
     is_many_files: Final = True
     """Each call of :meth:`read` opens the files that it reads."""
 
     is_mapped: Final = False
-    """The group is not one range of memory, although each file may be."""
+    """The group is not mapped as one range of memory, although each file may be."""
 
     num_bytes_held: Final = 0
     memory: Final = 0
-    """The files, and what is known about the group, account for their memory themselves."""
+    """0: the memory of the files and of the cached information about the group is counted elsewhere."""
 
     def __init__(self, files: Sequence[MetadataReader], *, is_lasting: bool) -> None:
         """Number the rows and the bytes of the files."""
@@ -165,7 +165,7 @@ class FileGroup:
         return parts
 
     def scattered(self) -> Read:
-        """Return :meth:`read`, which reads small parts as they are."""
+        """Return :meth:`read`, which does not extend small ranges."""
         return self.read
 
     def release(self, stop: int) -> bool:

@@ -1,10 +1,12 @@
-"""Keeps the bytes of a file that locate others: the offsets of strings and lists, and repetition indexes.
+"""Caches the bytes of a file that locate other bytes: the offsets of strings and lists, and repetition indexes.
 
-To read a single row of variable length, its offsets must be read first. They are read with their surroundings, in
-blocks, which are cached. The next row whose offsets are in the same block is then read with one request instead of two.
+To read a single row of variable length, its offsets must be read first. They are read in blocks, together with
+neighboring offsets, and the blocks are cached. The next row whose offsets are in the same block is then read with one
+request instead of two.
 
-The offsets of strings in a list are located by the offsets of the list. While the latter are read, the former are read
-from the place where they are if all lists have the same length. If this guess is wrong, they are read afterward.
+The offsets of strings in a list are located by the offsets of the list. Both are read at the same time: the position
+of the former is guessed on the assumption that all lists have the same length. If the guess is wrong, another read
+follows.
 
 Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -26,19 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["keeping_offsets"]
 
 _BLOCK_BYTES: Final = 32 * 1024
-"""Size of a block. From an object store, it takes hardly longer to read than a few bytes."""
+"""Size of a block in bytes. An object store takes hardly longer to return it than to return a few bytes."""
 
 _MAX_BLOCKS: Final = 64
-"""Offsets in more blocks than this are read without their surroundings, and not kept."""
+"""Offsets in more blocks than this are read without neighboring offsets, and are not cached."""
 
 _BLOCKS: Final = -1
-"""Takes the place of a column in the keys of the cache."""
+"""Used instead of a column index in the keys of the cache."""
 
 
 def keeping_offsets(
     read: Read, cache: PageCache[Any], num_bytes: int, guessed: Callable[[], Iterable[ByteRange]] = tuple
 ) -> Read:
-    """Return a function that reads the same bytes, and keeps the blocks of offsets.
+    """Return a function that reads the same bytes, and caches the blocks of offsets.
 
     Args:
         read: reads ranges of the file.

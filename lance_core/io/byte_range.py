@@ -20,8 +20,8 @@ class ByteRange:
     Attributes:
         start: position of the first byte.
         stop: position after the last byte.
-        holds_offsets: whether the bytes only locate others, such as the offsets of strings; those who read single rows
-            keep them.
+        holds_offsets: whether the bytes only locate other bytes, as the offsets of strings do; readers of individual
+            rows cache them.
     """
 
     start: int
@@ -38,7 +38,7 @@ class ByteRange:
         return self.stop - self.start
 
     def shifted(self, num_bytes: int) -> ByteRange:
-        """Return the range that begins so many bytes later."""
+        """Return the range shifted by a number of bytes."""
         return ByteRange(self.start + num_bytes, self.stop + num_bytes, self.holds_offsets)
 
 

@@ -26,11 +26,11 @@ _MEGABYTE: Final = 1024 * 1024
 
 _DEFAULT_LATENCY_MS: Final = 30.0
 _DEFAULT_BANDWIDTH: Final = 100.0
-"""Latency of an object store, and megabytes per second of one request."""
+"""Default latency of an object store in milliseconds, and default bandwidth of one request in MiB per second."""
 
 _NEAR_PART: Final = 48
-"""Two ranges share a request if the bytes between them take at most this part of the latency: other requests are in
-flight at the same time, so that one request less saves only a part of its latency."""
+"""Two ranges share a request if reading the bytes between them takes at most 1 / 48 of the latency: other requests are
+in flight at the same time, so avoiding a request saves only a fraction of its latency."""
 
 _PARALLEL_REQUESTS: Final = 64
 

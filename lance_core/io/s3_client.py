@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DIRECTORY_BUCKET", "PARALLEL_REQUESTS", "S3Client", "client_of"]
 
 DIRECTORY_BUCKET: Final = "--x-s3"
-"""End of the names of directory buckets."""
+"""Suffix of the names of directory buckets."""
 
 PARALLEL_REQUESTS: Final = 32
 """Maximum number of requests that one call sends concurrently."""
@@ -76,7 +76,7 @@ def client_of(settings: S3Settings) -> S3Client:
 
 
 class ReadBytes(NamedTuple):
-    """The bytes that a request returned, and the size of the object that contains them in bytes."""
+    """The bytes that a request returned, and the size in bytes of the object that contains them."""
 
     data: bytes
     object_bytes: int

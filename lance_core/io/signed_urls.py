@@ -1,4 +1,4 @@
-"""SignedUrls: URLs that read the objects of a bucket, signed by us instead of by botocore's client.
+"""SignedUrls: URLs that read the objects of a bucket, signed here instead of by botocore's client.
 
 A URL is signed once and then used for many requests. A request through the client of botocore takes 2 to 3 ms of CPU
 time, most of it to find the endpoint, to sign, and to parse the headers; one with a signed URL takes 0.5 ms.

@@ -143,8 +143,8 @@ def _check_unambiguous(
     if len(unique) != len(positions):
         row = int(source_rows[first[counts > 1][0]])
         raise InvalidMergeError(
-            f"several source rows have the key {shown_keys(source, rules, row)} of the same row of the table; each row "
-            "can be updated or deleted by one source row only",
+            f"several source rows with the key {shown_keys(source, rules, row)} match the same row of the table; only "
+            "one source row may update or delete a row",
             row=row,
         )
 

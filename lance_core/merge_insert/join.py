@@ -1,8 +1,8 @@
 """KeyIndex: finds the rows of the source that have the same keys as some rows of the table.
 
 The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
-same time for any number of source rows. Most keys of the table that are not in the source are excluded before, because
-no hash of the source begins with the same, longer sequence of bits::
+same time for any number of source rows. Most keys of the table that are not in the source are excluded beforehand,
+because no hash of the source begins with the same, longer sequence of bits::
 
     hash of a table row -> leading bits -> range of sorted hashes -> equal hashes -> equal keys
 """
@@ -28,7 +28,7 @@ _MOST_PAIRS: Final = 1 << 22
 
 _HASH_BITS: Final = 64
 _FILTER_BITS: Final = 3
-"""Number of further bits of a hash by which keys are excluded."""
+"""Number of additional leading bits of a hash that are compared to exclude keys beforehand."""
 
 _STEP_ITEMS: Final = 1 << 16
 """Number of hashes that are computed at a time."""

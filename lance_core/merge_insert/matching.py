@@ -67,7 +67,7 @@ class FragmentMatches:
     met: npt.NDArray[np.bool_] = field(repr=False)
 
     def by_fragment(self, reader: RowReader) -> Iterator[tuple[Fragment, FragmentMatches]]:
-        """Yield the matches of each fragment; those of this object are in several, which a reader reads together."""
+        """Yield the matches of each fragment, for a reader that reads several fragments together."""
         start = 0
         for fragment, positions in reader.by_fragment(self.positions):
             stop = start + len(positions)

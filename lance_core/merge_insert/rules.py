@@ -190,6 +190,6 @@ def _column(schema: Schema, name: object) -> str:
             f"key column {name!r} is inside another column; a key must be a whole column", column=name
         )
     if len(same) != 1:
-        problem = f"several columns have the name {name!r} in another case" if same else f"unknown key column {name!r}"
+        problem = f"several columns differ from {name!r} only in case" if same else f"unknown key column {name!r}"
         raise InvalidInputError(f"{problem}; the table has: {', '.join(schema.names)}", column=name)
     return same[0]

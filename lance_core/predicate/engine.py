@@ -1,8 +1,8 @@
 """Evaluates SQL expressions with DataFusion. Queries are executed by ``scan/sql_table.py``.
 
 Expressions are parsed once, for batches of a schema, and planned for each batch, which takes about half a millisecond.
-A plan that is kept needs a table in Python, whose methods DataFusion calls from threads of its own; these wait for
-Python's lock, and do not exist in a forked process.
+A reusable plan would need a table that is implemented in Python, whose methods DataFusion calls from its own threads;
+these wait for Python's lock, and do not exist in a forked process.
 """
 
 from __future__ import annotations

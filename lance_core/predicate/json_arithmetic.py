@@ -42,7 +42,7 @@ def calculated(left: JsonbValue, name: str, right: JsonbValue) -> JsonbValue:
     """Return the result of an arithmetic operator.
 
     Raises:
-        InvalidInputError: an operand is no number, the divisor is zero, or the result is out of range.
+        InvalidInputError: an operand is not a number, the divisor is zero, or the result is out of range.
     """
     first, second = _operand(left), _operand(right)
     try:
@@ -57,7 +57,7 @@ def signed(sign: str, value: JsonbValue) -> JsonbValue:
     """Return a number with a sign before it.
 
     Raises:
-        InvalidInputError: the value is no number, or its negative is out of range.
+        InvalidInputError: the value is not a number, or its negative is out of range.
     """
     number = _operand(value)
     if sign == "+":

@@ -1,6 +1,6 @@
-"""Gives literals in DataFusion's expressions the types and the zeros that they have in the reference.
+"""Makes DataFusion treat the types and the zeros of literals like the reference.
 
-Two rules of the reference are not DataFusion's:
+Two rules of the reference differ from those of DataFusion:
 
 * A literal that is compared with a column, in comparisons that only AND and OR join, takes the column's type, or the
   expression is refused (:func:`~lance_core.predicate.coercion.adapt`). So does a literal that is added to a column.

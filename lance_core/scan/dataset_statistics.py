@@ -1,4 +1,4 @@
-"""LanceStats: figures about a version of a dataset: numbers of fragments and rows, and bytes per field.
+"""LanceStats: statistics of a version of a dataset: numbers of fragments and rows, and bytes per field.
 
 Source: ``LanceDataset.stats`` of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ class DataStatistics:
 
 
 class DatasetStats(TypedDict):
-    """Figures about a dataset.
+    """Statistics of a dataset.
 
     Attributes:
         num_deleted_rows: number of rows that are stored, but deleted.
@@ -59,7 +59,7 @@ class DatasetStats(TypedDict):
 
 
 class LanceStats:
-    """Figures about one version of a dataset.
+    """Statistics of one version of a dataset.
 
     Args:
         view: the version.
@@ -70,7 +70,7 @@ class LanceStats:
         self._view = view
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> DatasetStats:
-        """Return figures that are recorded in the manifest; deletion files are read if it does not count their rows.
+        """Return statistics from the manifest; deletion files are read only if it does not record their row counts.
 
         Args:
             max_rows_per_group: a fragment with fewer rows, including deleted rows, counts as small.

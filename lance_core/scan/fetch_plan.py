@@ -71,7 +71,7 @@ class RowCosts:
 
     @property
     def max_gap_rows(self) -> int:
-        """Maximum number of rows that are read in vain rather than beginning another range."""
+        """Maximum number of unneeded rows to read rather than begin another range."""
         of_range = _RANGE_SECONDS + self.of_store.request_seconds
         return max(_MIN_GAP_ROWS, int(of_range / self._scanned_seconds))
 

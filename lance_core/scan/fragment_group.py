@@ -196,7 +196,7 @@ class FragmentGroup(RowReader):
             raise
 
     def open_columns(self, plan: ReadPlan) -> list[OpenColumns]:
-        """Open the files that contain the columns of a projection; each returned file stands for one of every fragment.
+        """Open the files that contain the columns of a projection; each result joins one file of every fragment.
 
         Raises:
             CorruptDataError: a file is damaged, or differs from the manifest.

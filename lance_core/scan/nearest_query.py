@@ -265,7 +265,7 @@ def _query_vector(query: Any) -> npt.NDArray[np.float64]:
 def _converted(vectors: npt.NDArray[np.float64], element: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the query vectors in the type in which distances are computed."""
     if element == np.uint8 and not np.all((vectors > -1) & (vectors < 256)):
-        raise InvalidInputError("nearest: the query of a column of uint8 vectors has a value that is not in 0 to 255")
+        raise InvalidInputError("nearest: the values of a query for uint8 vectors must be from 0 to 255")
     with np.errstate(over="ignore"):
         return vectors.astype(element).astype(compute_type(element))
 

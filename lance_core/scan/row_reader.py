@@ -61,7 +61,7 @@ class RowReader(ABC):
 
     @abstractmethod
     def by_fragment(self, positions: npt.NDArray[np.int64]) -> Iterator[tuple[Fragment, npt.NDArray[np.int64]]]:
-        """Yield each fragment, and those of some ascending physical positions that are in it."""
+        """Yield each fragment with those of the given ascending physical positions that are in it."""
 
     @abstractmethod
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:

@@ -136,7 +136,7 @@ def _metadata_from_json(owner: dict[str, Any], where: str) -> dict[str, str] | N
     if metadata is None:
         return None
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InvalidInputError(f"metadata of {where} must be strings by name, found {metadata!r}")
+        raise InvalidInputError(f"metadata of {where} must map names to strings, found {metadata!r}")
     return metadata
 
 

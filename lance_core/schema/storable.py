@@ -140,7 +140,7 @@ RULES: Final = (
     ),
     # The reference writes such fields, but its decoders terminate the process.
     StorableRule(
-        what="a packed struct that is marked by another word than 'true'",
+        what="a packed struct whose marker has a value other than 'true'",
         applies=_is_packed_by_another_word,
         versions=(_V.V0_1, _V.V2_0),
     ),

@@ -72,7 +72,7 @@ class RowChanges:
         """Combine the changes of several tasks, which have changed different rows of one version.
 
         Raises:
-            InvalidInputError: there are no parts, they are based on different versions, or two have found one row.
+            InvalidInputError: there are no parts, they are based on different versions, or two contain the same row.
         """
         versions = {part.read_version for part in parts}
         if len(versions) != 1:

@@ -18,7 +18,7 @@ ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mappi
 """Input data: a table, batch, reader, dataset, scanner, dataframe, dictionary, list of dictionaries, or batches."""
 
 _ROWS_AT_A_TIME: Final = 1000
-"""Number of rows that are fetched together from datasets that return rows of Python."""
+"""Number of rows that are fetched together from datasets that return rows as Python objects."""
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:

@@ -69,7 +69,7 @@ def write_data_files(
         config: settings for the files, including the limits at which the next file is started.
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
-        progress: is told of every fragment that is started or complete.
+        progress: is notified of every fragment that is started or completed.
         durable: whether the files must be durable. If not, the commit must sync those below the table's own root
             (:func:`data_paths`).
 
@@ -99,7 +99,7 @@ class DataFiles:
         config: settings for the files, including the limits at which the next file is started.
         dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
         external: handles blob values that are given as URIs; None to reject such values.
-        progress: is told of every fragment that is started or complete.
+        progress: is notified of every fragment that is started or completed.
         durable: whether the files must be durable; see :func:`write_data_files`.
 
     Attributes:

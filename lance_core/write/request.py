@@ -49,7 +49,7 @@ class WriteRequest:
         target_bases: names or paths of the bases to which data files are written in turn.
         target_all_bases: whether to write data files to the root and all bases in turn.
         new_table_config: the table config of a newly created table.
-        progress: is told of every fragment that is started or complete.
+        progress: is notified of every fragment that is started or completed.
     """
 
     mode: Mode
@@ -131,7 +131,7 @@ def requested_version(
     Args:
         data_storage_version: the argument of this name.
         use_legacy_format: the argument of this name, which is deprecated.
-        stacklevel: the number of calls from the one that the warning is about to that of ``warn``.
+        stacklevel: passed to ``warnings.warn``, so that the warning refers to the call of the public function.
     """
     if use_legacy_format is None:
         return data_storage_version

@@ -101,7 +101,7 @@ _SHOWN_UNLESS_ZERO: Final = frozenset(
         "lance/conflicts",
     }
 )
-"""Further numbers that an event shows if they are not 0, as they are for most operations."""
+"""Numbers that an event shows only if they are not 0; most operations leave most of them at 0."""
 
 _FIRST: Final = (SUMMARY_KEY, "lance/health", VERSION_KEY)
 _LAST: Final = ("dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", DETAILS_KEY)

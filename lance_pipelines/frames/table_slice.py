@@ -31,7 +31,7 @@ class TableSlice:
 
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset, columns: Sequence[str] | None, *conditions: str | None) -> Self:
-        """Return the slice of the rows that fulfill all conditions; one that is None is always fulfilled."""
+        """Return the slice of the rows that meet all conditions; a condition of None is always met."""
         given = [f"({condition})" for condition in conditions if condition is not None]
         return cls(dataset, None if columns is None else tuple(columns), " and ".join(given) or None)
 

@@ -253,7 +253,7 @@ Source: TypeAlias = FileSource | SqlSource | AssetSource | FunctionSource | Spar
 
 
 def check_literals(what: str, *fields: tuple[str, str | None]) -> None:
-    """Check that fields which the web interface shows, and which are used as they are, have no environment variables.
+    """Check that fields whose values are used and shown literally do not contain environment variables.
 
     ``dagster.EnvVar`` is a string, the name of the variable, which would otherwise be used instead of its value.
 

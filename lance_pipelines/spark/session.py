@@ -77,7 +77,7 @@ logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.address.name = org.apache.spark.util.Utils
 logger.address.level = error
-# A path that is a glob is no directory in which a stream has written.
+# A glob is not a directory that a stream has written.
 logger.streams.name = org.apache.spark.sql.execution.streaming
 logger.streams.level = error
 logger.plans.name = org.apache.spark.sql.catalyst.util.SparkStringUtils

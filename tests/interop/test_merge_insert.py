@@ -395,7 +395,7 @@ def test_merges_match_the_same_rows_as_pylance(tmp_path: Path, table: str, stabl
 def test_source_rows_of_the_same_table_row_are_named_in_the_error(tmp_path: Path) -> None:
     lance.write_dataset(TABLE, tmp_path)
     merge = upsert(lance_core.dataset(tmp_path).merge_insert(["a", "b"]))
-    with pytest.raises(InvalidMergeError, match="several source rows have the key a = 3, b = 'v3' of the same row"):
+    with pytest.raises(InvalidMergeError, match="several source rows with the key a = 3, b = 'v3' match the same row"):
         merge.execute(rows(20, 3, 4, 3))
     with pytest.raises(InvalidMergeError, match="a row of the table has the key a = 4, b = 'v4' of a source row"):
         merge.when_matched_fail().execute(rows(20, 4))

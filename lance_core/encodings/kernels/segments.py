@@ -35,7 +35,7 @@ _FEW_BYTES: Final = 32
 """Segments smaller than this are copied with numpy indexing, which is faster for them and allows overlaps."""
 
 _LARGE_BYTES: Final = 1024
-"""On average at least this large, segments are copied by a Python loop, unless the compiled kernel is available."""
+"""Segments of at least this average size are copied by a Python loop if the compiled kernel is not available."""
 
 _MAX_SPREAD: Final = 64
 """Arrow's ``take`` allocates memory in proportion to the distances between segments: it is used only if the segments

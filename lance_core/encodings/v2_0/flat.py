@@ -46,7 +46,7 @@ __all__ = [
 _OFFSET_BITS: Final = 64
 
 _LOCATING_BYTES: Final = 64 * 1024
-"""More offsets than this belong to a scan, which reads them together with other values, and does not keep them."""
+"""Larger reads of offsets are part of a scan, which reads them together with other values and does not cache them."""
 
 _SMALL_BITMAP_BYTES: Final = 256 * 1024
 

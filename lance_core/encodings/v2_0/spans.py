@@ -32,7 +32,7 @@ class Spans:
         starts: start of each run, (num_spans,) int64; at least one run.
         stops: end of each run, (num_spans,) int64.
         total: sum of the lengths of the runs.
-        are_offsets: whether the runs are bytes that only locate others, so that a reader of single rows keeps them.
+        are_offsets: whether the runs only locate other bytes, so that a reader of individual rows caches them.
     """
 
     starts: NDArray[np.int64]

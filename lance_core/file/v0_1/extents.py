@@ -48,7 +48,7 @@ class Extents:
         Args:
             starts: start positions in the file, shape (num_spans,).
             stops: end positions in the file, none of them less than its start; shape (num_spans,).
-            are_offsets: whether the spans only locate others, so that a reader of single rows keeps them.
+            are_offsets: whether the spans only locate other bytes, so that a reader of individual rows caches them.
         """
         absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():

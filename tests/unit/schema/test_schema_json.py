@@ -89,8 +89,8 @@ def field(**entries: object) -> dict:
         (field(type={"type": "list"}), "the entry 'fields' of type list"),
         (field(type={"type": "list", "fields": []}), "of type list must have one field, found 0"),
         (field(type={"type": "fixed_size_list", "fields": field()["fields"]}), "the entry 'length'"),
-        (field(metadata={"a": 1}), "metadata of field 'x' must be strings by name"),
-        ({"fields": [], "metadata": "x"}, "metadata of the schema must be strings by name"),
+        (field(metadata={"a": 1}), "metadata of field 'x' must map names to strings"),
+        ({"fields": [], "metadata": "x"}, "metadata of the schema must map names to strings"),
     ],
 )
 def test_malformed_schemas_are_refused(shown: object, problem: str) -> None:

@@ -35,7 +35,7 @@ FIELDS = {
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
     ),
-    "a packed struct that is marked by another word than 'true'": (
+    "a packed struct whose marker has a value other than 'true'": (
         pa.field("x", pa.struct([("a", pa.int8())]), metadata={"packed": "1"}),
         ["0.1", "2.0"],
     ),
