@@ -183,9 +183,8 @@ class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no ty
         return BFloat16Scalar
 
     def to_pandas_dtype(self) -> object:
-        """Return the pandas extension type; requires pandas."""
-        # That module needs this one.
-        return import_module("lance_core.arrow.pandas_bfloat16").PandasBFloat16Type()
+        """Return the pandas extension type, which ``pandas_bfloat16`` has registered; requires pandas."""
+        return import_module("pandas").api.types.pandas_dtype(BFLOAT16)
 
 
 def bfloat16_array(values: Sequence[Any]) -> BFloat16Array:

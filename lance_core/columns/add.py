@@ -114,7 +114,10 @@ def add_computed_columns(
         added = _AddedColumns.of(latest, values)
         if not added.columns.fields:
             return _merge(manifest, added.schema, manifest.fragments)
-        fragments = files.fragments(latest, added.columns, added.schema, added.batches)
+        fragments = [
+            files.fragment(latest, fragment, added.columns, added.schema, added.batches(latest, fragment))
+            for fragment in manifest.fragments
+        ]
         values.finish()
         return _merge(manifest, added.schema, fragments)
 
@@ -137,7 +140,7 @@ def add_to_fragment(view: TableView, fragment: Fragment, values: ColumnValues) -
     if not added.columns.fields:
         return fragment, added.schema
     with new_files() as files:
-        changed = files.fragment(view, fragment, added.columns, added.schema, added.batches)
+        changed = files.fragment(view, fragment, added.columns, added.schema, added.batches(view, fragment))
         values.finish()
         return changed, added.schema
 
@@ -175,9 +178,9 @@ class _AddedColumns:
         return cls(schema, columns, values, prepared)
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        """Return the values for all rows of a fragment."""
+        """Yield the values for all rows of a fragment; nothing is computed before the first batch is needed."""
         live = map(self.prepared.batch, self.values.batches(view, fragment))
-        return with_deleted_rows(view, fragment, live, schema_to_arrow(self.columns))
+        yield from with_deleted_rows(view, fragment, live, schema_to_arrow(self.columns))
 
 
 def _null_plan(manifest: Manifest, added: Schema) -> Merge:

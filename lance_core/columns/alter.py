@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -254,7 +253,7 @@ def _changed(field: Field, changes: Mapping[int, _Change], new_fields: Mapping[i
 
 
 def _check_schema(schema: Schema, view: TableView) -> None:
-    check_names(name for name in schema.names if name not in view.schema.names)
+    check_names([name for name in schema.names if name not in view.schema.names])
     for where, fields in [
         ("the table", schema.fields),
         *((repr(field.name), field.children) for field in schema.walk()),
@@ -275,9 +274,12 @@ def _check_without_nulls(view: TableView, required: Sequence[str]) -> None:
 def _operation(view: TableView, plan: _Plan, files: ColumnFiles) -> Operation:
     if not plan.after.fields:
         return Project(schema=plan.schema, preserves_nullability=not plan.required)
-    batches = partial(_cast_batches, plan.before, schema_to_arrow(plan.after))
+    after = schema_to_arrow(plan.after)
     return Merge(
-        fragments=files.fragments(view, plan.after, plan.schema, batches),
+        fragments=tuple(
+            files.fragment(view, fragment, plan.after, plan.schema, _cast_batches(plan.before, after, view, fragment))
+            for fragment in view.counted_manifest.fragments
+        ),
         schema=plan.schema,
         preserves_nullability=all(field.nullable for field in plan.after.walk()),
     )

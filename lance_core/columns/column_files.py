@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_core.commit.commit import commit
+from lance_core.commit.commit import commit_change
 from lance_core.commit.replanning import Replanning
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.write_config import WriteConfig
 from lance_core.proto import pb_table
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.extension_types import storage_array
 from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_files import drop_dead_files, with_dead_fields
 from lance_core.transactions.options import CommitOptions, CommitProgress
-from lance_core.transactions.transaction import Transaction
 from lance_core.write.fragment_writer import NewDataFile, remove_placed_files
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lance_core.table.data_file import DataFile
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["ColumnFiles", "commit_columns", "deleted_rows", "new_files", "with_deleted_rows"]
+__all__ = ["ColumnFiles", "commit_columns", "deleted_rows", "new_files", "with_deleted_rows", "with_new_rows"]
 
 
 class ColumnFiles:
@@ -58,24 +58,13 @@ class ColumnFiles:
         self._written: dict[tuple[str, Schema], DataFile] = {}
         self._names: list[tuple[DataPlace, str]] = []
 
-    def fragments(
-        self,
-        view: TableView,
-        columns: Schema,
-        schema: Schema,
-        batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
-    ) -> tuple[Fragment, ...]:
-        """Return every fragment of a version with its new file; arguments and errors as for :meth:`fragment`."""
-        fragments = view.counted_manifest.fragments
-        return tuple(self.fragment(view, fragment, columns, schema, batches) for fragment in fragments)
-
     def fragment(
         self,
         view: TableView,
         fragment: Fragment,
         columns: Schema,
         schema: Schema,
-        batches: Callable[[TableView, Fragment], Iterable[pa.RecordBatch]],
+        batches: Iterable[pa.RecordBatch],
     ) -> Fragment:
         """Return a fragment with its new file, which is written if it does not exist yet.
 
@@ -84,7 +73,7 @@ class ColumnFiles:
             fragment: one of its fragments.
             columns: the columns to write, with the table's field ids.
             schema: the new schema of the table; files without any of its fields are removed from their fragments.
-            batches: returns the values of the columns for all rows of a fragment.
+            batches: the values of the columns for all rows of the fragment; read only if the file does not exist yet.
 
         Raises:
             InvalidInputError: the number of values is not the number of rows.
@@ -97,7 +86,7 @@ class ColumnFiles:
             )
         key = (fragment.content_key, columns)
         if key not in self._written:
-            self._written[key] = self._write(batches(view, fragment), columns, view)
+            self._written[key] = self._write(batches, columns, view)
         changed = _with_file(fragment, self._written[key])
         drop_dead_files(changed.message, schema.field_ids())
         return changed
@@ -109,7 +98,7 @@ class ColumnFiles:
     def remove(self, kept: Iterable[Fragment] = ()) -> None:
         """Remove the files to which none of the given fragments refers."""
         names = {path for fragment in kept for path in fragment.data_file_paths}
-        remove_placed_files((place, name) for place, name in self._names if name not in names)
+        remove_placed_files([(place, name) for place, name in self._names if name not in names])
 
     def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView) -> DataFile:
         place = view.locator.data_place(None)
@@ -164,21 +153,14 @@ def commit_columns(
         while True:
             with attempts as latest:
                 operation = plan(latest, files)
-                progress = CommitProgress(line=latest.line)
+                progress = CommitProgress()
                 attempted.append((progress, operation.added_files(latest.manifest)))
                 options = CommitOptions(
-                    storage_options=latest.storage_options,
-                    unsynced_files=files.paths(),
-                    checks_files=False,
-                    is_first_try=True,
-                    progress=progress,
+                    unsynced_files=files.paths(), checks_files=False, is_first_try=True, progress=progress
                 )
-                transaction = Transaction(
-                    read_version=latest.version, operation=operation, properties=dict(properties or {})
-                )
-                return latest.showing(commit(latest.log, transaction, options, known=latest.manifest))
+                return commit_change(latest, operation, options, properties=properties)
     finally:
-        needed = [added for progress, added in attempted if progress.made or progress.may_be_committed]
+        needed = [added for progress, added in attempted if progress.needs_files]
         files.remove(kept=chain.from_iterable(needed))
 
 
@@ -242,3 +224,30 @@ def with_deleted_rows(
         )
     if not num_expected:
         yield pa.record_batch([pa.nulls(fragment.physical_rows, field.type) for field in schema], schema=schema)
+
+
+def with_new_rows(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], new: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in which new rows replace those at the given positions.
+
+    Args:
+        batch: rows of a fragment.
+        positions: the positions in the batch, one for each new row.
+        new: the new values of the same columns; they are cast, and members of structs may be in another order.
+    """
+    picks = np.arange(batch.num_rows)
+    picks[positions] = batch.num_rows + np.arange(new.num_rows)
+    taken = pa.array(picks)
+    arrays = [
+        pa.concat_arrays([before, _in_type(values, before.type)]).take(taken)
+        for before, values in zip(map(storage_array, batch.columns), map(storage_array, new.columns), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _in_type(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """Return an array with the members of structs in the order of a type."""
+    if pa.types.is_struct(dtype) and pa.types.is_struct(array.type):
+        members = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+        arrays = [_in_type(members[field.name], field.type) for field in dtype]
+        return pa.StructArray.from_arrays(arrays, fields=list(dtype), mask=array.is_null())
+    return array if array.type == dtype else array.cast(dtype)

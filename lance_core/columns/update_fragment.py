@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_core.columns.column_files import new_files, with_deleted_rows
+from lance_core.columns.column_files import new_files, with_deleted_rows, with_new_rows
 from lance_core.columns.joined_rows import key_type
 from lance_core.columns.key_index import NO_ROW
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
@@ -23,7 +22,6 @@ from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.row_columns import ROW_ADDRESS_NAME, with_row_columns
 from lance_core.scan.scanner import LanceScanner
 from lance_core.schema.convert import schema_to_arrow
-from lance_core.schema.extension_types import storage_array
 from lance_core.schema.field import Schema
 from lance_core.schema.logical_types import arrow_type
 from lance_core.schema.projection import same_type
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+    import pyarrow as pa
 
     from lance_core.columns.joined_rows import JoinedRows
     from lance_core.scan.table_view import TableView
@@ -74,11 +73,9 @@ def update_fragment(
             here = found[position : position + batch.num_rows]
             position += batch.num_rows
             at = np.flatnonzero(here != NO_ROW)
-            yield _with_rows(batch, at, prepared.batch(rows.take(here[at]))) if len(at) else batch
+            yield with_new_rows(batch, at, prepared.batch(rows.take(here[at]))) if len(at) else batch
 
-    def batches(view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        return with_deleted_rows(view, fragment, live_batches(), schema_to_arrow(columns))
-
+    batches = with_deleted_rows(view, fragment, live_batches(), schema_to_arrow(columns))
     with new_files() as files:
         changed = files.fragment(view, fragment, columns, view.schema, batches)
     field_ids = [field.id for field in stored_fields(columns.fields, view.manifest.file_version)]
@@ -121,13 +118,3 @@ def _find(
         addresses = batch.column(ROW_ADDRESS_NAME).to_numpy()
         positions.append(addresses[found[-1] != NO_ROW].astype(np.uint32))
     return np.concatenate(found), np.concatenate(positions)
-
-
-def _with_rows(batch: pa.RecordBatch, at: npt.NDArray[np.int64], new: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch in which new rows replace those at the given positions."""
-    picks = np.arange(batch.num_rows)
-    picks[at] = batch.num_rows + np.arange(len(at))
-    arrays = []
-    for before, values in zip(map(storage_array, batch.columns), map(storage_array, new.columns), strict=True):
-        arrays.append(pa.concat_arrays([before, values.cast(before.type)]).take(pa.array(picks)))
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
@@ -27,7 +28,7 @@ from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.operation import NewTable
 from lance_core.transactions.optimistic_commit import OptimisticCommit
-from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -40,7 +41,7 @@ from lance_core.transactions.outcomes import (
     Unknown,
 )
 from lance_core.transactions.public_transaction import transaction_to_core, with_index_files, with_known_field_ids
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, new_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,27 +142,36 @@ def commit_outside_lineage(
 def commit_change(
     view: TableView,
     operation: Operation,
+    options: CommitOptions | None = None,
     *,
     read_version: int | None = None,
     properties: Mapping[str, str] | None = None,
+    transaction_uuid: str | None = None,
 ) -> TableView:
-    """Commit a new change that was planned on a version, and return a view of the new version.
+    """Commit a change that was planned on a version, and return a view of the new version.
 
     Args:
         view: the version that the change was planned on.
-        operation: the operation, which must not refer to newly written files.
+        operation: the operation.
+        options: the options of the commit; those that follow from the view are added. If None, the change is new, and
+            refers to no newly written files.
         read_version: the read version to record in the transaction; if None, the version of the view.
         properties: properties of the transaction.
+        transaction_uuid: the UUID of the transaction; a new one if None.
 
     Raises:
         LanceError: the commit failed; see :func:`commit`.
     """
     version = view.version if read_version is None else read_version
-    transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
-    options = CommitOptions(
-        storage_options=view.storage_options, is_first_try=True, progress=CommitProgress(line=view.line)
+    transaction = Transaction(
+        read_version=version,
+        operation=operation,
+        uuid=transaction_uuid or new_uuid(),
+        properties=dict(properties or {}),
     )
-    return view.showing(commit(view.log, transaction, options, known=view.manifest))
+    options = replace(options or CommitOptions(is_first_try=True), storage_options=view.storage_options)
+    options.progress.line = view.line
+    return view.showing(commit(view.log, transaction, options, known=view.counted_manifest))
 
 
 def commit_requested(

@@ -20,23 +20,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
-from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.compaction.checks import check_rewritable, output_version
 from lance_core.compaction.output_files import OutputFiles
 from lance_core.compaction.result import CompactionMetrics, RewriteResult, content_key
 from lance_core.errors import InvalidInputError
-from lance_core.file.blob_values import replace_leaves
 from lance_core.file.external_values import ExternalValues
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.loaded_blobs import with_loaded_blobs
 from lance_core.scan.scan_source import ScanSource
-from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
-from lance_core.schema.convert import schema_to_arrow
-from lance_core.schema.extension_types import storage_array, storage_type
 from lance_core.table.base_paths import reference_directories
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.row_ids import carry_row_ids
@@ -47,16 +42,16 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     import numpy.typing as npt
+    import pyarrow as pa
 
     from lance_core.compaction.options import CompactionSettings
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.row_reader import RowReader
     from lance_core.scan.table_view import TableView
-    from lance_core.schema.field import Field, Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["execute_task", "needs_row_addresses", "read_ahead", "serialize_row_addresses", "with_values"]
+__all__ = ["execute_task", "needs_row_addresses", "read_ahead", "serialize_row_addresses"]
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 64 * 1024
@@ -164,7 +159,7 @@ class _Rows:
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
         config = ReadConfig(batch_rows=batch_rows, ahead_bytes=_AHEAD_BYTES)
-        return with_values(reader.batches(self._schema, position, stop, config), reader, self._schema)
+        return with_loaded_blobs(reader.batches(self._schema, position, stop, config), reader, self._schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Return every fragment that was read, together with the positions of its deleted rows."""
@@ -252,37 +247,3 @@ def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uin
             addresses -= BitMap64(deleted.astype(np.uint64) + np.uint64(first))
     addresses.run_optimize()
     return bytes(addresses.serialize())
-
-
-_VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Maximum number of bytes of blob values that are loaded at a time, unless a single row is larger."""
-
-
-def with_values(batches: Iterator[pa.RecordBatch], reader: RowReader, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with blob values in place of descriptors; a batch may be split into smaller batches.
-
-    Args:
-        batches: rows of the reader.
-        reader: the reader, of one fragment if there are blob columns.
-        schema: schema of the table; if it has no blob columns, the batches are not changed.
-    """
-    if not has_blobs(schema):
-        yield from batches
-        return
-    stored, declared = stored_schema(schema), complete_schema(schema)
-    arrow = schema_to_arrow(declared)
-    arrow = pa.schema([column.with_type(storage_type(column.type)) for column in arrow])
-
-    def load(descriptors: pa.Array, leaf: Field) -> pa.Array:
-        found = reader.blobs(descriptors, leaf.id)
-        return found.load() if is_blob_v1(leaf) else found.declared()
-
-    for batch in batches:
-        for start, stop in blob_pieces(batch, stored, _VALUES_BYTES):
-            part = batch.slice(start, stop - start)
-            arrays = [
-                replace_leaves(storage_array(array), before, after, load)
-                for array, before, after in zip(part.columns, stored.fields, declared.fields, strict=True)
-            ]
-            fields = [column.with_type(array.type) for column, array in zip(arrow, arrays, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

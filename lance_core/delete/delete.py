@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lance_core.commit.commit import commit
+from lance_core.commit.commit import commit_change
 from lance_core.commit.replanning import Replanning
 from lance_core.delete.plan import DeletePlanner, plan_fragment, plan_rows
 from lance_core.errors import InvalidInputError
@@ -31,16 +30,15 @@ from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
     DeletionFileType,
-    deletion_file_path,
     write_deletion_file,
 )
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment_files import own_deletion_path
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.options import CommitOptions
-from lance_core.transactions.transaction import Transaction, new_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from pyroaring import BitMap
@@ -114,27 +112,26 @@ def delete_rows(
             if only_if_found and not plan.rows_deleted:
                 return Deleted(latest, plan, attempts.number)
             options = CommitOptions(checks_files=False, is_first_try=True)
-            made = commit_plan(latest, plan, partial(_delete, plan), options, properties)
+            made = commit_plan(latest, plan, Delete(predicate=plan.predicate), options, properties)
             return Deleted(made, plan, attempts.number)
 
 
 def commit_plan(
     view: TableView,
     plan: DeletePlan,
-    operation: Callable[[tuple[Fragment, ...], tuple[int, ...]], Operation],
+    operation: Operation,
     options: CommitOptions,
     properties: Mapping[str, str] | None = None,
     transaction_uuid: str | None = None,
 ) -> TableView:
-    """Write the deletion files of a plan, and commit an operation that refers to them; return the new version.
+    """Write the deletion files of a plan, and commit them as part of an operation; return the new version.
 
     After a failure, the deletion files are removed, unless a version may refer to them.
 
     Args:
         view: the version that the plan is based on.
         plan: the rows to delete.
-        operation: makes the operation of the fragments that keep rows, in their new form, and of the ids of those that
-            keep none.
+        operation: the operation, to which the deletions are added.
         options: the options of the commit; those that follow from the view and the plan are added.
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction; a new one if None.
@@ -144,23 +141,17 @@ def commit_plan(
         LanceError: as for :func:`~lance_core.commit.commit.commit`.
     """
     log = view.log
-    options = replace(
-        options,
-        storage_options=view.storage_options,
-        affected_rows={delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None},
-    )
-    options.progress.line = view.line
+    found = {delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None}
     updated: tuple[Fragment, ...] = ()
     try:
         updated = write_deletions(log, plan)
-        dropped = tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped)
-        transaction = Transaction(
-            read_version=view.version,
-            operation=operation(updated, dropped),
-            uuid=transaction_uuid or new_uuid(),
-            properties=dict(properties or {}),
+        return commit_change(
+            view,
+            operation.with_hidden_rows(updated, plan.dropped_ids),
+            replace(options, affected_rows=found),
+            properties=properties,
+            transaction_uuid=transaction_uuid,
         )
-        return view.showing(commit(log, transaction, options, known=view.counted_manifest))
     finally:
         # If the change was merged with another one, the merge wrote new files.
         progress = options.progress
@@ -250,10 +241,6 @@ def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
     return before.file_type is DeletionFileType.BITMAP or len(deleted) > BITMAP_THRESHOLD_ROWS
 
 
-def _delete(plan: DeletePlan, updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Delete:
-    return Delete(updated_fragments=updated, deleted_fragment_ids=dropped, predicate=plan.predicate)
-
-
 def write_deletions(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
     """Write the deletion files of a plan, and return the fragments that keep rows; after a failure, no files remain."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
@@ -287,13 +274,6 @@ def _written_in_turn(log: VersionLog, read_version: int, changed: Iterable[Fragm
 
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Iterable[Manifest] = ()) -> None:
     """Remove the deletion files of fragments, except those to which versions refer. Best effort."""
-    needed = {_path(log, fragment) for manifest in kept for fragment in manifest.fragments}
-    paths = [_path(log, fragment) for fragment in fragments]
+    needed = {own_deletion_path(log.store, log.root, each) for manifest in kept for each in manifest.fragments}
+    paths = [own_deletion_path(log.store, log.root, fragment) for fragment in fragments]
     remove_objects(log.store, [path for path in paths if path is not None and path not in needed])
-
-
-def _path(log: VersionLog, fragment: Fragment) -> str | None:
-    deletion = fragment.deletion_file
-    if deletion is None or deletion.base_id is not None:
-        return None
-    return deletion_file_path(log.store, log.root, fragment.id, deletion)

@@ -91,6 +91,11 @@ class DeletePlan:
     fragments_dropped: int
     deletes: tuple[FragmentDelete, ...] = field(repr=False)
 
+    @property
+    def dropped_ids(self) -> frozenset[int]:
+        """The ids of the fragments that lose their last row."""
+        return frozenset(delete.fragment.id for delete in self.deletes if delete.is_dropped)
+
     @classmethod
     def of(cls, read_version: int, predicate: str, fragments: Iterable[FragmentDelete]) -> DeletePlan:
         """Combine the changes to all fragments."""

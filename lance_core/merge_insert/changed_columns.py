@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from lance_core.columns.column_files import with_deleted_rows
+from lance_core.columns.column_files import with_deleted_rows, with_new_rows
 from lance_core.errors import InvalidMergeError, NotSupportedError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig
@@ -22,7 +22,6 @@ from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.scan_plan import live_to_physical
 from lance_core.schema.blob_fields import has_blobs
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
-from lance_core.schema.extension_types import storage_array
 from lance_core.schema.field import Schema
 from lance_core.table.index_rules import decode_index_section
 
@@ -108,7 +107,8 @@ def with_changed_columns(
         positions, rows = changes.positions[here], changes.updated[here]
         order = np.argsort(positions)
         values = _Values(source, columns, positions[order], rows[order], view.schema)
-        changed[owner] = files.fragment(view, fragments[owner], columns, view.schema, values.batches)
+        batches = values.batches(view, fragments[owner])
+        changed[owner] = files.fragment(view, fragments[owner], columns, view.schema, batches)
     return changed
 
 
@@ -153,26 +153,7 @@ class _Values:
                 yield batch
                 continue
             new = self._prepared.batch(self._source.take(self._rows[low:high], self._columns.names))
-            picks = np.arange(batch.num_rows)
-            picks[np.searchsorted(places, self._positions[low:high])] = batch.num_rows + np.arange(high - low)
-            yield pa.RecordBatch.from_arrays(
-                [_replaced(*pair, pa.array(picks)) for pair in zip(batch.columns, new.columns, strict=True)],
-                names=batch.schema.names,
-            )
-
-
-def _replaced(before: pa.Array, new: pa.Array, picks: pa.Array) -> pa.Array:
-    before, new = storage_array(before), storage_array(new)
-    return pa.concat_arrays([before, _in_type(new, before.type)]).take(picks)
-
-
-def _in_type(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """Return an array with the members of structs in the order of a type."""
-    if pa.types.is_struct(dtype) and pa.types.is_struct(array.type):
-        members = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
-        arrays = [_in_type(members[field.name], field.type) for field in dtype]
-        return pa.StructArray.from_arrays(arrays, fields=list(dtype), mask=array.is_null())
-    return array if array.type == dtype else array.cast(dtype)
+            yield with_new_rows(batch, np.searchsorted(places, self._positions[low:high]), new)
 
 
 def _check_possible(table: Schema, rules: MergeRules, source: pa.Schema) -> None:

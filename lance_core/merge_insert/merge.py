@@ -22,13 +22,12 @@ Source: ``MergeInsertBuilder`` of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lance_core.columns.column_files import ColumnFiles
-from lance_core.commit.commit import commit
+from lance_core.commit.commit import commit_change
 from lance_core.commit.replanning import Replanning
 from lance_core.delete.delete import commit_plan, write_deletions
 from lance_core.errors import InvalidInputError, InvalidMergeError
@@ -48,7 +47,7 @@ from lance_core.write.target import Mode, WriteTarget, data_places
 from lance_core.write.write import remove_staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -63,8 +62,6 @@ __all__ = ["DEFAULT_MEMORY_BYTES", "MergeRequest", "Merged", "merge_rows", "stag
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 28
 """Maximum size of the source rows, and of their keys, that are held in memory."""
-
-MakeUpdate: TypeAlias = "Callable[[tuple[Fragment, ...], tuple[int, ...]], Update]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +146,13 @@ def stage_merge(
         merge = _Merge(request, source)
         try:
             changes, operation = merge.plan(view)
-            updated = write_deletions(view.log, changes.deletes)
+            if not changes.in_place:
+                updated = write_deletions(view.log, changes.deletes)
+                operation = operation.with_hidden_rows(updated, changes.deletes.dropped_ids)
         except BaseException:
             merge.remove()
             raise
-        dropped = tuple(delete.fragment.id for delete in changes.deletes.deletes if delete.is_dropped)
-        staged = operation(updated, dropped)
-        return Transaction(read_version=view.version, operation=staged, properties=dict(properties or {})), changes
+        return Transaction(read_version=view.version, operation=operation, properties=dict(properties or {})), changes
 
 
 def _needed_columns(rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -201,13 +198,8 @@ class _Merge:
         self._columns = ColumnFiles()
         self._progress = CommitProgress()
 
-    def plan(self, view: TableView) -> tuple[Changes, MakeUpdate]:
-        """Plan the changes to a version, and write the new values.
-
-        Returns:
-            The changes, and a function that makes the operation of the fragments that keep rows, and of the ids of the
-            others.
-        """
+    def plan(self, view: TableView) -> tuple[Changes, Update]:
+        """Plan the changes to a version, and write the new values; return the update without its deletions."""
         require_writable(view.manifest.message)
         rules, source = self._request.rules, self._source
         in_place = updates_in_place(view, rules, source.schema)
@@ -218,40 +210,35 @@ class _Merge:
         inserted = key_filter(view.schema, rules, source, changes.inserted) if rules.writes_rows else None
         update = Update(new_fragments=tuple(new), inserted_rows=inserted)
         if not in_place:
-            return changes, partial(_moving, replace(update, fields_for_preserving=tuple(view.schema.field_ids())))
+            return changes, replace(update, fields_for_preserving=tuple(view.schema.field_ids()))
         columns = changed_columns(view.schema, rules, source.schema)
         changed = with_changed_columns(view, fragments, source, changes, columns, self._columns)
-        update = replace(
+        return changes, replace(
             update,
             updated_fragments=tuple(changed.values()),
             fields_modified=tuple(columns.field_ids()) if changed else (),
             mode=UpdateMode.COLUMNS,
             updated_offsets=changes.offsets(fragments) if view.manifest.has_stable_row_ids else {},
         )
-        return changes, lambda updated, dropped: update  # nothing is deleted
 
     def commit(self, view: TableView, properties: Mapping[str, str] | None) -> tuple[TableView, Changes]:
         """Plan the changes to a version, write, and commit."""
         changes, operation = self.plan(view)
-        self._progress = CommitProgress(line=view.line)
+        self._progress = CommitProgress()
         options = CommitOptions(
-            storage_options=view.storage_options,
             # Other writers may have changed the columns since the files were written.
             checks_files=self._staged is not None and self._staged.view is not view,
             is_first_try=True,
             refuses_new_rows=self._request.rules.inserts,
             progress=self._progress,
         )
-        if not changes.in_place:
-            return commit_plan(view, changes.deletes, operation, options, properties), changes
-        transaction = Transaction(
-            read_version=view.version, operation=operation((), ()), properties=dict(properties or {})
-        )
-        return view.showing(commit(view.log, transaction, options, known=view.counted_manifest)), changes
+        if changes.in_place:
+            return commit_change(view, operation, options, properties=properties), changes
+        return commit_plan(view, changes.deletes, operation, options, properties), changes
 
     def remove(self) -> None:
         """Remove the files that were written, unless a version may refer to them."""
-        if not self._progress.made and not self._progress.may_be_committed:
+        if not self._progress.needs_files:
             self._columns.remove()
             self._remove_rows()
 
@@ -292,7 +279,3 @@ class _Staged:
             and np.array_equal(changes.inserted, self.changes.inserted)
             and np.array_equal(np.sort(changes.updated), np.sort(self.changes.updated))
         )
-
-
-def _moving(update: Update, updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Update:
-    return replace(update, updated_fragments=updated, removed_fragment_ids=dropped)

@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import NotSupportedError
-from lance_core.proto import pb_rowids, pb_table
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.take import placed_rows
 from lance_core.schema.blob_fields import has_blobs
-from lance_core.table.fragment import Fragment
 from lance_core.table.row_id_index import RowPlaces
-from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_id_segments import serialize_row_ids
 from lance_core.table.row_lineage import RowLineage
 from lance_core.write.write import stage_rows
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from lance_core.merge_insert.source import SourceRows
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
     from lance_core.transactions.transaction import Transaction
     from lance_core.write.request import WriteRequest
 
@@ -90,11 +89,7 @@ def with_moved_row_ids(
     listed = []
     for fragment in fragments:
         here, ids = ids[: fragment.physical_rows], ids[fragment.physical_rows :]
-        message = pb_table.DataFragment()
-        message.CopyFrom(fragment.message)
-        if len(here):
-            message.inline_row_ids = pb_rowids.RowIdSequence(segments=[encode_segment(here)]).SerializeToString()
-        listed.append(Fragment(message))
+        listed.append(fragment.with_row_ids(serialize_row_ids([here])) if len(here) else fragment)
     return listed
 
 

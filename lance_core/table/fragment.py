@@ -132,6 +132,13 @@ class Fragment:
             message.deletion_file.CopyFrom(deletion)
         return type(self)(message)
 
+    def with_row_ids(self, sequence: bytes) -> Self:
+        """Return a copy that lists the stable ids of its rows, as a serialized ``RowIdSequence``."""
+        message = pb_table.DataFragment()
+        message.CopyFrom(self.message)
+        message.inline_row_ids = sequence
+        return type(self)(message)
+
     def with_physical_rows(self, physical_rows: int) -> Self:
         """Return a copy with a new number of rows."""
         message = pb_table.DataFragment()

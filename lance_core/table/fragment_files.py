@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING
 
 from lance_core.proto import pb_table
 from lance_core.table.data_file import DEAD_FIELD_ID
+from lance_core.table.deletion_file import deletion_file_path
 from lance_core.table.fragment import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["drop_dead_files", "field_files", "new_files", "only_new_files", "rewritten_fields", "with_dead_fields"]
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = [
+    "drop_dead_files",
+    "field_files",
+    "new_files",
+    "only_new_files",
+    "own_deletion_path",
+    "rewritten_fields",
+    "with_dead_fields",
+]
 
 
 def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
@@ -80,6 +91,14 @@ def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] 
     del fragment.files[:]
     fragment.files.extend(kept)
     return True
+
+
+def own_deletion_path(store: ObjectStore, root: str, fragment: Fragment) -> str | None:
+    """Return the path of a fragment's deletion file; None if it has none, or if the file is in a base path."""
+    deletion = fragment.deletion_file
+    if deletion is None or deletion.base_id is not None:
+        return None
+    return deletion_file_path(store, root, fragment.id, deletion)
 
 
 def _is_needed(file: pb_table.DataFile, field_ids: Collection[int] | None) -> bool:

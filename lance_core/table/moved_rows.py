@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from lance_core.errors import CorruptDataError, InvalidInputError
-from lance_core.proto import pb_rowids, pb_table
-from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_id_segments import serialize_row_ids
 from lance_core.table.row_ids import require_free_row_ids
 from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
 from lance_core.table.version_runs import encode_version_runs
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from lance_core.proto import pb_table
 
 __all__ = ["place_moved_rows", "refresh_changed_rows"]
 
@@ -81,7 +82,7 @@ def place_moved_rows(
     require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
     ids = np.concatenate([moved, fresh])
-    fragment.inline_row_ids = pb_rowids.RowIdSequence(segments=[encode_segment(ids)]).SerializeToString()
+    fragment.inline_row_ids = serialize_row_ids([ids])
     created = np.concatenate(
         [_creation_versions(moved, sources, version, hidden), np.full(len(fresh), version, np.uint64)]
     )

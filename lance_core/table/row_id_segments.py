@@ -34,11 +34,11 @@ from lance_core.table.encoded_numbers import PackedNumbers, encode_numbers
 from lance_core.table.row_id_sets import ListedIds, MaskedIds, PlainRange, RangeWithHoles, RowIdSet, SortedIds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy.typing as npt
 
-__all__ = ["encode_segment", "parse_segment"]
+__all__ = ["encode_segment", "parse_segment", "serialize_row_ids"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 
@@ -47,6 +47,11 @@ _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
 """Maximum number of row ids that the range of a segment spans; a segment with a larger range is damaged."""
+
+
+def serialize_row_ids(parts: Iterable[_Numbers]) -> bytes:
+    """Return the serialized sequence of the row ids of a fragment, which has a segment for each part."""
+    return pb_rowids.RowIdSequence(segments=map(encode_segment, parts)).SerializeToString()
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:

@@ -26,7 +26,7 @@ import numpy as np
 from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_id_segments import serialize_row_ids
 from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
 from lance_core.table.version_runs import encode_version_runs
 
@@ -113,7 +113,7 @@ def carry_row_ids(
     for fragment, id_parts, created_parts, updated_parts in zip(new_fragments, ids, created, updated, strict=True):
         message = pb_table.DataFragment()
         message.CopyFrom(fragment.message)
-        message.inline_row_ids = pb_rowids.RowIdSequence(segments=map(encode_segment, id_parts)).SerializeToString()
+        message.inline_row_ids = serialize_row_ids(id_parts)
         message.inline_created_at_versions = encode_version_runs(np.concatenate(created_parts))
         message.inline_last_updated_at_versions = encode_version_runs(np.concatenate(updated_parts))
         result.append(Fragment(message))

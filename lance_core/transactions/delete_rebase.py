@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 from lance_core.io.removal import remove_objects
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import deletion_file_path, write_deletion_file
+from lance_core.table.deletion_file import write_deletion_file
 from lance_core.table.deletion_vector import read_deletion_offsets
+from lance_core.table.fragment_files import own_deletion_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -162,11 +163,7 @@ class DeleteRebase:
         return changed
 
     def _path(self, fragment: Fragment) -> str | None:
-        """Return the path of the fragment's deletion file; None if it has none or the file is in a base path."""
-        deletion = fragment.deletion_file
-        if deletion is None or deletion.base_id is not None:
-            return None
-        return deletion_file_path(self._log.store, self._log.root, fragment.id, deletion)
+        return own_deletion_path(self._log.store, self._log.root, fragment)
 
 
 def _columns(fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:

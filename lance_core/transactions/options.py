@@ -45,6 +45,11 @@ class CommitProgress:
     made: Manifest | None = None
     line: Hashable = None
 
+    @property
+    def needs_files(self) -> bool:
+        """Whether a version refers, or may refer, to the files of the transaction, so that they must be kept."""
+        return self.made is not None or self.may_be_committed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:

@@ -21,7 +21,6 @@ Source: operation ``Update`` of pylance 14.0.2, which has no such verb.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_core.commit.replanning import Replanning
@@ -117,7 +116,7 @@ def replace_rows(
                 replaced = _commit(latest, planner, fragments, options, properties, None)
                 return replace(replaced, attempts=attempts.number)
     except BaseException:
-        if not any(options.progress.made or options.progress.may_be_committed for options in attempted):
+        if not any(options.progress.needs_files for options in attempted):
             remove_staged(view.log, view.manifest, staged, view.storage_options)
         raise
 
@@ -159,14 +158,10 @@ def _commit(
     transaction_uuid: str | None,
 ) -> Replaced:
     plan = planner.plan(view, view.fragments)
-    operation = partial(_update, tuple(fragments))
+    operation = Update(new_fragments=tuple(fragments))
     options = replace(options, refuses_new_rows=True)
     made = commit_plan(view, plan, operation, options, properties, transaction_uuid)
     return Replaced(made, plan.rows_deleted, sum(fragment.physical_rows for fragment in fragments))
-
-
-def _update(new: tuple[Fragment, ...], updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Update:
-    return Update(removed_fragment_ids=dropped, updated_fragments=updated, new_fragments=new)
 
 
 def _check_new_rows(view: TableView, planner: DeletePlanner, fragments: Sequence[Fragment]) -> None:

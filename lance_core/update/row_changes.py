@@ -24,11 +24,10 @@ from lance_core.delete.delete import commit_plan
 from lance_core.delete.plan import DeletePlan, plan_fragment
 from lance_core.errors import InvalidInputError
 from lance_core.file.external_values import ExternalValues
-from lance_core.proto import pb_rowids, pb_table
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.base_paths import reference_directories
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_id_segments import serialize_row_ids
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.options import CommitOptions
 from lance_core.write.fragment_writer import DataFiles, remove_placed_files
@@ -171,7 +170,7 @@ class NewRows:
         if not self._keeps_ids:
             return tuple(fragments)
         self._encode_ids()
-        return tuple(map(_with_row_ids, fragments, self._encoded))
+        return tuple(map(Fragment.with_row_ids, fragments, self._encoded))
 
     def abort(self) -> None:
         """Remove every file that was written."""
@@ -182,7 +181,7 @@ class NewRows:
         for fragment in self._files.finished[len(self._encoded) :]:
             ids = np.concatenate(self._ids)
             first, rest = ids[: fragment.physical_rows], ids[fragment.physical_rows :]
-            self._encoded.append(pb_rowids.RowIdSequence(segments=[encode_segment(first)]).SerializeToString())
+            self._encoded.append(serialize_row_ids([first]))
             self._ids = [rest] if len(rest) else []
 
 
@@ -212,15 +211,7 @@ def commit_row_changes(
             expected=changes.read_version,
             found=view.version,
         )
-
-    def operation(updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Update:
-        return Update(
-            removed_fragment_ids=dropped,
-            updated_fragments=updated,
-            new_fragments=changes.new_fragments,
-            fields_for_preserving=changes.field_ids,
-        )
-
+    operation = Update(new_fragments=changes.new_fragments, fields_for_preserving=changes.field_ids)
     return commit_plan(view, _plan(view, changes), operation, options, properties)
 
 
@@ -239,7 +230,7 @@ def removed_unless_committed(view: TableView, changes: RowChanges) -> Iterator[C
     try:
         yield options
     except BaseException:
-        if options.progress.made is None and not options.progress.may_be_committed:
+        if not options.progress.needs_files:
             _remove_new_files(view, changes)
         raise
 
@@ -247,7 +238,7 @@ def removed_unless_committed(view: TableView, changes: RowChanges) -> Iterator[C
 def _remove_new_files(view: TableView, changes: RowChanges) -> None:
     """Remove the files of the new fragments, to which no version refers."""
     place = view.locator.data_place(None)
-    remove_placed_files((place, path) for fragment in changes.new_fragments for path in fragment.data_file_paths)
+    remove_placed_files([(place, path) for fragment in changes.new_fragments for path in fragment.data_file_paths])
 
 
 def _plan(view: TableView, changes: RowChanges) -> DeletePlan:
@@ -262,10 +253,3 @@ def _plan(view: TableView, changes: RowChanges) -> DeletePlan:
         positions = np.frombuffer(rows.to_array(), np.uint32).astype(np.int64)
         deletes.append(plan_fragment(fragment, reader.num_live_rows, reader.deleted_rows(), positions))
     return DeletePlan.of(view.version, "", deletes)
-
-
-def _with_row_ids(fragment: Fragment, encoded: bytes) -> Fragment:
-    message = pb_table.DataFragment()
-    message.CopyFrom(fragment.message)
-    message.inline_row_ids = encoded
-    return Fragment(message)

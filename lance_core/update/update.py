@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 import numpy as np
 
 from lance_core.commit.replanning import Replanning
-from lance_core.compaction.execution import with_values
 from lance_core.delete.plan import planned_predicate
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.write_config import WriteConfig
 from lance_core.public.arguments import whole_number
 from lance_core.scan.fragment_group import joined_readers
+from lance_core.scan.loaded_blobs import with_loaded_blobs
 from lance_core.scan.matching import RowCut, find_rows, gathered, read_found
 from lance_core.scan.row_columns import with_row_columns
 from lance_core.schema.blob_fields import stored_schema
@@ -284,6 +284,6 @@ def _matching_rows(
     readers = joined_readers(map(source.reader, source.fragments), (*stored.fields, *predicate.wanted.fields))
     for reader in readers:
         for rows in gathered(find_rows(reader, predicate, _READ), RowCut(None, None)):
-            for batch in with_values(read_found(reader, stored, everything, rows, _READ), reader, everything):
+            for batch in with_loaded_blobs(read_found(reader, stored, everything, rows, _READ), reader, everything):
                 row_ids, addresses = (np.asarray(column) for column in batch.columns[-2:])
                 yield batch.select(range(batch.num_columns - 2)), row_ids, addresses

@@ -296,7 +296,9 @@ def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
     """Remove finished files, each given as its directory and name, as :func:`remove_data_files` does."""
     listed = list(files)
     check_data_names(name for _, name in listed)
-    remove_leftovers(data_file_leftover(place.store, place.store.join(place.directory, name)) for place, name in listed)
+    remove_leftovers(
+        [data_file_leftover(place.store, place.store.join(place.directory, name)) for place, name in listed]
+    )
 
 
 def check_data_names(names: Iterable[str]) -> None:

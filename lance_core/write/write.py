@@ -207,7 +207,7 @@ def _write_rows(
         )
         return _commit_rows(log, transaction, here, manifest, mode)
     except BaseException:
-        if transaction is not None and progress.made is None and not progress.may_be_committed:
+        if transaction is not None and not progress.needs_files:
             remove_staged(log, manifest, transaction, commit_options.storage_options)
         raise
 
@@ -248,7 +248,7 @@ def remove_staged(
     known = tuple(map(BasePath.from_proto, operation.added_bases())) if manifest is None else manifest.base_paths
     locator = FileLocator(log.store, log.root, known, storage_options)
     files = [file for fragment in operation.added_fragments() for file in fragment.files]
-    remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
+    remove_placed_files([(locator.data_place(file.base_id), file.path) for file in files])
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:

@@ -30,6 +30,7 @@ STORE_CALLS = {
 }
 ONE_OF = "transactions/operations/append"
 COMMIT = "commit/commit"
+NEW_ROWS = ("write/fragment_writer", "merge_insert/new_rows")
 
 Verb = Callable[[str], Callable[[], object]]
 
@@ -61,6 +62,56 @@ def _overwrite(uri: str) -> Callable[[], object]:
 def _delete(uri: str) -> Callable[[], object]:
     dataset = lance_core.dataset(uri)
     return lambda: dataset.delete("a < 5")
+
+
+def _update(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.update({"a": "a + 1"}, where="a < 5")
+
+
+def _replace(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.replace_rows("a < 5", ROWS.slice(0, 5))
+
+
+def _upsert(uri: str) -> Callable[[], object]:
+    merge = lance_core.dataset(uri).merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    return lambda: merge.execute(ROWS.slice(500))
+
+
+def _update_in_place(uri: str) -> Callable[[], object]:
+    merge = lance_core.dataset(uri).merge_insert("a").when_matched_update_all().write_mode("rewrite_columns")
+    return lambda: merge.execute(ROWS.select(["a", "b"]).slice(500))
+
+
+def _add_values(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.add_columns({"sum": "a + 1"})
+
+
+def _add_nulls(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.add_columns(pa.field("empty", pa.int32()))
+
+
+def _join(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.merge(pa.table({"a": [1], "joined": [2]}), "a")
+
+
+def _cast(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.alter_columns({"path": "a", "data_type": pa.int32(), "name": "number"})
+
+
+def _drop(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.drop_columns(["b"])
+
+
+def _query(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.sql("SELECT sum(a) FROM dataset").build().to_batch_records()
 
 
 def _write(uri: str) -> Callable[[], object]:
@@ -188,23 +239,34 @@ def test_description_names_existing_functions_of_at_most_twelve_modules(title: s
 
 
 @pytest.mark.parametrize(
-    "verb",
+    ("verb", "streams"),
     [
-        _append,
-        _append_after_another,
-        _overwrite,
-        _delete,
-        _write,
-        _write_to_a_handle,
-        _take,
-        _compact,
-        _compact_in_steps,
-        _clean_up,
-        _tag,
-        _branch,
+        (_append, set()),
+        (_append_after_another, set()),
+        (_overwrite, set()),
+        (_delete, set()),
+        (_update, set()),
+        (_replace, set()),
+        (_upsert, {NEW_ROWS}),
+        (_update_in_place, {NEW_ROWS, ("columns/column_files", "merge_insert/changed_columns")}),
+        (_add_values, set()),
+        (_add_nulls, set()),
+        (_join, set()),
+        (_cast, set()),
+        (_drop, set()),
+        (_query, set()),
+        (_write, set()),
+        (_write_to_a_handle, set()),
+        (_take, set()),
+        (_compact, set()),
+        (_compact_in_steps, set()),
+        (_clean_up, set()),
+        (_tag, set()),
+        (_branch, set()),
     ],
 )
-def test_no_call_of_a_verb_climbs_into_a_package_above(uri: str, verb: Verb) -> None:
+def test_no_call_of_a_verb_climbs_into_a_package_above(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
+    """A stream of rows that a package hands to one below is the only thing of its own that runs there."""
     contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
     [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     heights = {
@@ -212,4 +274,4 @@ def test_no_call_of_a_verb_climbs_into_a_package_above(uri: str, verb: Verb) -> 
         for depth, layer in enumerate(contract["layers"])
         for package in layer.split("|")
     }
-    assert climbs_of(verb(uri), heights) == set()
+    assert climbs_of(verb(uri), heights) == (set(), streams)

@@ -1,6 +1,7 @@
 """The walks of docs/architecture.md, and the modules of lance_core that a call really crosses."""
 
 import importlib
+import inspect
 import re
 import sys
 import threading
@@ -88,7 +89,7 @@ def crossed_by(
     return crossed
 
 
-def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> set[tuple[str, str]]:
+def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Return the calls from a module to a package above its own, callbacks included, as pairs of modules.
 
     A dictionary that compares its keys makes no such call.
@@ -96,8 +97,12 @@ def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> set[tuple[s
     Args:
         call: what to trace.
         layers: the height of each package.
+
+    Returns:
+        The calls of functions, and those that read the next value of a generator.
     """
     climbs: set[tuple[str, str]] = set()
+    streams: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         is_call = event == "call" and frame.f_code.co_name not in ("__eq__", "__hash__")
@@ -106,13 +111,14 @@ def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> set[tuple[s
             module = module_of(caller)
             if module is not None:
                 if layers[callee.split("/")[0]] > layers[module.split("/")[0]]:
-                    climbs.add((module, callee))
+                    is_stream = frame.f_code.co_flags & inspect.CO_GENERATOR
+                    (streams if is_stream else climbs).add((module, callee))
                 return
             caller = caller.f_back
 
     with _profiled(note):
         call()
-    return climbs
+    return climbs, streams
 
 
 def _described(module: str) -> str:

@@ -77,8 +77,8 @@ class Delete(Operation):
     hides_rows: ClassVar[bool] = True
     only_removes_rows: ClassVar[bool] = True
 
-    updated_fragments: tuple[Fragment, ...]
-    deleted_fragment_ids: tuple[int, ...]
+    updated_fragments: tuple[Fragment, ...] = ()
+    deleted_fragment_ids: tuple[int, ...] = ()
     predicate: str = ""
 
     @classmethod
@@ -111,7 +111,7 @@ class Delete(Operation):
         return frozenset(self.deleted_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the delete, merged with other changes that delete rows of the same fragments."""
+        """Return the delete with its rows, or merged with other changes that delete rows of the same fragments."""
         gone = (*self.deleted_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
 

@@ -139,7 +139,7 @@ class Merge(Operation):
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """Return the new files of the listed fragments."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
-        return only_new_files(present, (fragment.message for fragment in self.fragments))
+        return only_new_files(present, [fragment.message for fragment in self.fragments])
 
     def new_schema(self) -> Schema:
         """Return the schema with the new columns."""

@@ -193,11 +193,11 @@ class Operation(Protocol):
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the operation, merged with other operations that delete rows of the same fragments.
+        """Return the operation with the rows that it deletes, or merged with others that delete rows of its fragments.
 
         Args:
             changed: the new value of :meth:`changed_fragments`.
-            emptied: the ids of additional fragments that now lose every row.
+            emptied: the ids of additional fragments that lose every row.
         """
         raise InternalError(f"the operation {self.arm!r} does not delete rows", arm=self.arm)
 

@@ -218,14 +218,14 @@ class Update(Operation):
         return frozenset(self.removed_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the update, merged with other changes that delete rows."""
+        """Return the update with the rows that it moves, or merged with other changes that delete rows."""
         gone = (*self.removed_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """Return the files with rewritten columns."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
-        return only_new_files(present, (fragment.message for fragment in self.updated_fragments))
+        return only_new_files(present, [fragment.message for fragment in self.updated_fragments])
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
         """Return the new fragments, if any of them contains row ids."""
