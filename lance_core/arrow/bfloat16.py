@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from array import array as number_array
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -158,7 +158,13 @@ class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no 
 
 
 class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """The extension type ``lance.bfloat16``, stored as ``fixed_size_binary(2)``."""
+    """The extension type ``lance.bfloat16``, stored as ``fixed_size_binary(2)``.
+
+    Attributes:
+        pandas_type: the pandas extension type, which ``pandas_bfloat16`` sets when it is imported; None without pandas.
+    """
+
+    pandas_type: ClassVar[object] = None
 
     def __init__(self) -> None:
         pa.ExtensionType.__init__(self, pa.binary(_NUM_BYTES), BFLOAT16)
@@ -183,8 +189,10 @@ class BFloat16Type(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no ty
         return BFloat16Scalar
 
     def to_pandas_dtype(self) -> object:
-        """Return the pandas extension type, which ``pandas_bfloat16`` has registered; requires pandas."""
-        return import_module("pandas").api.types.pandas_dtype(BFLOAT16)
+        """Return the pandas extension type; requires pandas."""
+        if self.pandas_type is None:
+            raise ModuleNotFoundError("the pandas extension type of bfloat16 requires pandas", name="pandas")
+        return self.pandas_type
 
 
 def bfloat16_array(values: Sequence[Any]) -> BFloat16Array:

@@ -154,3 +154,6 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]  # pandas has n
 
 def _chunks(data: pa.ChunkedArray) -> list[pa.Array]:
     return data.chunks or [pa.ExtensionArray.from_storage(BFloat16Type(), pa.array([], pa.binary(2)))]
+
+
+BFloat16Type.pandas_type = PandasBFloat16Type()

@@ -1,5 +1,7 @@
-"""Changes the columns of a table: adds, drops, renames, and casts columns.
+"""Changes the columns of a table: adds, drops, renames, and casts columns, and writes columns of a fragment anew.
 
-Start with ``add``, ``drop``, and ``alter``. Most changes write no data; ``cast_files`` writes the data files of columns
-whose type changes, and ``casts`` defines which types can be changed to which.
+Start with ``add``, ``drop``, ``alter``, and ``update_fragment``. ``column_values`` computes the values of new columns,
+with ``batch_udf`` for functions, and ``joined_rows`` finds them by keys. ``casts`` defines which types can be changed
+to which. ``column_files`` writes the files of all these changes, and commits them; changes that write no data need
+only the manifest.
 """

@@ -1,6 +1,9 @@
 """JoinedRows: the right side of a join, which is kept in memory; JoinedColumns: the values of columns that a join adds.
 
-Source: ``HashJoiner`` of pylance 14.0.2, which accepts no data without rows.
+If a key is repeated, its last row is found. Null is found like any other value.
+
+Source: ``HashJoiner`` of pylance 14.0.2, which accepts no data without rows, and finds any of several rows
+with the same key.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.columns.key_index import NO_ROW, KeyIndex, comparable_type
-from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.join.key_index import KeyIndex
 from lance_core.scan.scanner import LanceScanner
+from lance_core.schema.extension_types import storage_array, storage_type
 from lance_core.write.data_input import to_reader
 
 if TYPE_CHECKING:
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.write.data_input import ReaderLike
 
-__all__ = ["JoinedColumns", "JoinedRows", "key_type"]
+__all__ = ["NO_ROW", "JoinedColumns", "JoinedRows", "key_type"]
+
+NO_ROW: Final = -1
+"""What a lookup returns for a key that no row has."""
 
 _PART_BYTES: Final = 512 * 1024 * 1024
 """Size of the parts in which rows are kept, so that the offsets of strings do not overflow."""
@@ -60,7 +67,7 @@ class JoinedRows:
         self.schema: pa.Schema = given.remove(self._at)
         if not self.schema.names:
             raise InvalidInputError(f"the data has no column besides {key!r}")
-        comparable_type(self._key_type)
+        _comparable_type(self._key_type)
 
     def check_keys(self, column: str, dtype: pa.DataType) -> None:
         """Check that keys of a type can be looked up.
@@ -73,7 +80,7 @@ class JoinedRows:
             SchemaMismatchError: the types of the keys differ.
             NotSupportedError: keys cannot have this type.
         """
-        if comparable_type(dtype) != comparable_type(self._key_type):
+        if _comparable_type(dtype) != _comparable_type(self._key_type):
             raise SchemaMismatchError(
                 f"column {column!r} cannot be joined, because the types differ: the table has {dtype}, the data "
                 f"{self._key_type}",
@@ -103,7 +110,7 @@ class JoinedRows:
         return _joined(taken).take(pa.array(places))
 
     @cached_property
-    def _loaded(self) -> tuple[KeyIndex, Sequence[pa.RecordBatch], npt.NDArray[np.int64]]:
+    def _loaded(self) -> tuple[_LastRows, Sequence[pa.RecordBatch], npt.NDArray[np.int64]]:
         """The index of the keys; the rows, in parts; the number of the first row of each part."""
         keys = [pa.array([], self._key_type)]
         parts: list[pa.RecordBatch] = []
@@ -121,7 +128,7 @@ class JoinedRows:
         except (pa.ArrowException, OSError) as error:
             raise InvalidInputError(f"the data to join could not be read: {error}") from error
         parts.append(_joined(waiting))
-        return KeyIndex(keys), parts, np.cumsum([0, *(part.num_rows for part in parts[:-1])])
+        return _LastRows(keys), parts, np.cumsum([0, *(part.num_rows for part in parts[:-1])])
 
 
 class JoinedColumns:
@@ -170,6 +177,59 @@ def key_type(view: TableView, column: str) -> pa.DataType:
         return LanceScanner(view.source(), columns=[column]).projected_schema.field(0).type
     except InvalidInputError as error:
         raise SchemaMismatchError(f"the table has no column {column!r} to join on: {error}", column=column) from error
+
+
+class _LastRows:
+    """The last row with each key.
+
+    Args:
+        keys: the keys, in parts of the same type; at least one. Rows are numbered from 0.
+    """
+
+    def __init__(self, keys: Sequence[pa.Array]) -> None:
+        self._dtype = _comparable_type(keys[0].type)
+        values = pa.concat_arrays([_comparable(part, self._dtype) for part in keys])
+        nulls = np.flatnonzero(_nulls(values))
+        self._null_row = int(nulls[-1]) if len(nulls) else NO_ROW
+        self._index = KeyIndex([values], only_last=True)
+
+    def find(self, keys: pa.Array) -> npt.NDArray[np.int64]:
+        values = _comparable(keys, self._dtype)
+        found = np.full(len(values), NO_ROW, np.int64)
+        for rows, places in self._index.find([values]):
+            # If a place is repeated, the last assignment remains, which is that of the last row.
+            found[places] = rows
+        found[_nulls(values)] = self._null_row
+        return found
+
+
+def _comparable_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the type as which keys are compared, whichever way their values are stored.
+
+    Raises:
+        NotSupportedError: keys cannot have this type.
+    """
+    dtype = storage_type(dtype)
+    if pa.types.is_dictionary(dtype):
+        return _comparable_type(dtype.value_type)
+    if pa.types.is_string(dtype):
+        return pa.large_string()
+    if pa.types.is_binary(dtype):
+        return pa.large_binary()
+    if pa.types.is_nested(dtype) or pa.types.is_null(dtype):
+        raise NotSupportedError(f"rows cannot be joined by values of type {dtype}")
+    return dtype
+
+
+def _comparable(keys: pa.Array, dtype: pa.DataType) -> pa.Array:
+    keys = storage_array(keys)
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    return keys.cast(dtype)
+
+
+def _nulls(values: pa.Array) -> npt.NDArray[np.bool_]:
+    return values.is_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # pyarrow has no types
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

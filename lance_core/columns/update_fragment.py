@@ -13,8 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lance_core.columns.column_files import new_files, with_deleted_rows, with_new_rows
-from lance_core.columns.joined_rows import key_type
-from lance_core.columns.key_index import NO_ROW
+from lance_core.columns.joined_rows import NO_ROW, key_type
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig

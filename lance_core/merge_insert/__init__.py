@@ -4,11 +4,10 @@ Modules, in the order in which a merge uses them::
 
     rules           what happens to rows that match, and to those that do not
     source          the rows of the source, which are kept so that they can be read again
-    keys            hashes and comparison of key columns of any type
-    join            finds the rows of the source that have the keys of some rows of the table
-    matching        applies the join and the condition to the fragments of a version
+    matching        joins the source with the fragments of a version (``lance_core.join``), and applies the condition
     changes         the rows to insert, update, and delete
     new_rows        writes the inserted and updated rows
-    key_filter      the filter of the inserted primary keys
+    changed_columns updates columns in place instead, if rows keep their places
+    key_filter      the filter of the inserted primary keys, whose hashes ``xxhash64`` computes
     merge           the attempts, and the commit of their results
 """

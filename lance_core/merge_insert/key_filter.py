@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.merge_insert.keys import byte_ranges, complete_keys
+from lance_core.join.keys import byte_ranges, complete_keys
 from lance_core.merge_insert.rules import primary_key
 from lance_core.merge_insert.xxhash64 import xxhash64
 from lance_core.proto import pb_transaction

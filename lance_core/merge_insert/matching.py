@@ -19,7 +19,7 @@ import pyarrow as pa
 from lance_core.errors import InvalidMergeError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig
-from lance_core.merge_insert.join import KeyIndex
+from lance_core.join.key_index import KeyIndex
 from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, plan_condition
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.output_schema import batch_without_columns

@@ -3,8 +3,11 @@
 Start with ``table_view``, which represents one version of a dataset or the destination of a write, and ``scanner``,
 which reads its fragments. ``projection`` selects the columns, ``scan_plan`` selects the rows of each fragment, and
 ``matching`` finds the rows that match a filter. ``fragment_reader`` combines the files of one fragment according to a
-``read_plan``, and applies ``fragment_overlays``. ``take`` reads individual rows, and ``row_id_lookup`` finds rows by
-id. ``row_columns`` computes system columns. ``shown_columns`` and ``output_schema`` convert stored columns to their
-public form. ``blob_rows`` finds the values of blobs, and ``delta`` what changed between two versions.
+``read_plan``, and applies ``fragment_overlays``; ``fragment_group`` reads neighboring fragments together. ``take``
+reads individual rows, and ``row_id_lookup`` finds rows by id. ``row_columns`` computes system columns.
+``shown_columns`` and ``output_schema`` convert stored columns to their public form. ``row_order`` sorts rows, and
+``nearest`` finds those with the nearest vectors. ``blob_rows`` finds the values of blobs, ``loaded_blobs`` loads those
+of rows that are written anew, and ``delta`` finds what changed between two versions. ``sql_table`` and
+``arrow_dataset`` make a version readable by DataFusion, and by libraries that read datasets of Arrow.
 ``hidden_columns`` and ``early_fragments`` read information from data files if the manifest lacks it.
 """

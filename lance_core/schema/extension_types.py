@@ -10,7 +10,6 @@ data is copied.
 from __future__ import annotations
 
 import ctypes
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -43,7 +42,8 @@ def has_extension(field: Field) -> bool:
 def restore_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with registered extension types restored; unknown or invalid ones remain storage types."""
     # This library's type is registered when it is first needed, unless another library has already registered it.
-    import_module("lance_core.schema.blob_types")
+    from lance_core.schema import blob_types  # noqa: F401  # registers the type
+
     try:
         return pa.ipc.read_schema(schema.serialize())
     except (pa.ArrowException, ValueError, TypeError, KeyError):

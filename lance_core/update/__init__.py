@@ -1,1 +1,5 @@
-"""Verbs that delete rows and add others in one version: updates rows, and replaces rows."""
+"""Verbs that delete rows and add others in one version: updates rows, and replaces rows.
+
+Start with ``update`` and ``replace``. ``new_values`` computes the values of an update, and ``row_changes`` writes the
+moved rows, which keep their stable ids, and commits them.
+"""

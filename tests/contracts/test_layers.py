@@ -54,6 +54,25 @@ def test_no_module_imports_itself_through_other_modules_or_its_package() -> None
     assert len(list(TopologicalSorter(imports).static_order())) == len(graph.modules)
 
 
+def test_modules_are_named_in_import_statements_which_the_contracts_see() -> None:
+    """Other means serve packages that load their names when needed, compiled kernels, and modules that users name."""
+    hidden = {
+        str(path.relative_to(ROOT))
+        for package in ("lance_core", "lance_pipelines")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "importlib.import_module")
+        if not re.match(r"'(?!lance_)", ast.unparse(node.args[0]))  # the literal name of a module of another library
+    }
+    assert {path for path in hidden if not path.endswith("__init__.py")} == {
+        "lance_core/dataset.py",
+        "lance_core/encodings/kernels/loading.py",
+        "lance_core/io/fsspec_store.py",
+        "lance_pipelines/command_runs.py",
+        "lance_pipelines/components/yaml_types.py",
+    }
+
+
 def test_pipelines_reach_no_internal_object_through_a_public_one() -> None:
     reached = [
         f"{path.relative_to(ROOT)}:{node.lineno}: .{node.attr}"

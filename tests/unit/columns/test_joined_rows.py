@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_core.columns import joined_rows, key_index
-from lance_core.columns.joined_rows import JoinedRows
-from lance_core.columns.key_index import NO_ROW, KeyIndex
+from lance_core.columns import joined_rows
+from lance_core.columns.joined_rows import NO_ROW, JoinedRows
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.join import key_index
 
 RNG = np.random.default_rng(7)
 WORDS = ["", "a", "aa", "b\0", "b", "\0b", "é", "z" * 1000, *(f"word {number}" for number in range(40))]
@@ -29,12 +29,19 @@ KEYS = {
 }
 
 
+def _rows(*parts: pa.Array) -> JoinedRows:
+    """Return rows with the given keys."""
+    schema = pa.schema([("k", parts[0].type), ("v", pa.null())])
+    batches = [pa.record_batch([part, pa.nulls(len(part))], schema=schema) for part in parts]
+    return JoinedRows(pa.RecordBatchReader.from_batches(schema, batches), "k")
+
+
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("num_parts", [1, 3])
 def test_each_key_is_found_in_the_last_row_that_has_it(kind: str, num_parts: int) -> None:
     keys = KEYS[kind]
     cuts = np.linspace(0, len(keys), num_parts + 1).astype(int).tolist()
-    index = KeyIndex([keys.slice(start, stop - start) for start, stop in pairwise(cuts)])
+    index = _rows(*(keys.slice(start, stop - start) for start, stop in pairwise(cuts)))
     values = keys.to_pylist()
     last = {value: row for row, value in enumerate(values)}
     assert index.find(keys).tolist() == [last[value] for value in values]
@@ -43,20 +50,21 @@ def test_each_key_is_found_in_the_last_row_that_has_it(kind: str, num_parts: int
 
 
 def test_keys_that_no_row_has_are_not_found() -> None:
-    index = KeyIndex([pa.array(["b", "d", "b"])])
+    index = _rows(pa.array(["b", "d", "b"]))
     assert index.find(pa.array(["a", "b", "c", "d", "e", "", None])).tolist() == [NO_ROW, 2, NO_ROW, 1, *[NO_ROW] * 3]
-    assert KeyIndex([pa.array([], pa.string())]).find(pa.array(["a", None])).tolist() == [NO_ROW, NO_ROW]
-    assert KeyIndex([pa.array([None], pa.int64())]).find(pa.array([0, None])).tolist() == [NO_ROW, 0]
+    assert _rows(pa.array([], pa.string())).find(pa.array(["a", None])).tolist() == [NO_ROW, NO_ROW]
+    assert _rows(pa.array([None], pa.int64())).find(pa.array([0, None])).tolist() == [NO_ROW, 0]
 
 
 def test_keys_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lengths(values: pa.Array, seed: int) -> np.ndarray:
-        """Hashes of which those of all rows are the same until they have been computed three times."""
-        return np.array([len(value) if seed >= 2 else 0 for value in values.to_pylist()], np.uint64)
+    monkeypatch.setattr(key_index, "hash_keys", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    index = _rows(pa.array(["same", "other", "second", "second", "same"]))
+    assert index.find(pa.array(["second", "like", "same", "other"])).tolist() == [3, NO_ROW, 4, 1]
 
-    monkeypatch.setattr(key_index, "_hashes", lengths)
-    index = KeyIndex([pa.array(["same", "other", "second", "same"])])
-    assert index.find(pa.array(["second", "like", "same", "other"])).tolist() == [2, NO_ROW, 3, 1]
+
+def test_many_rows_with_one_key_take_no_more_time_than_others() -> None:
+    keys = pa.array(np.zeros(100_000, np.int64))
+    assert set(_rows(keys).find(keys).tolist()) == {99_999}
 
 
 def test_rows_are_taken_from_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import lance_core
 from lance_core.commit.replanning import RetryPolicy
-from lance_core.merge_insert.join import KeyIndex
-from lance_core.merge_insert.keys import byte_ranges, complete_keys, equal_keys, hash_keys
+from lance_core.join.key_index import KeyIndex
+from lance_core.join.keys import byte_ranges, complete_keys, equal_keys, hash_keys
 from lance_core.merge_insert.merge import MergeRequest, merge_rows
 from lance_core.merge_insert.rules import MergeRules, WhenMatched
 from lance_core.merge_insert.source import SourceRows

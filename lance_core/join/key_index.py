@@ -1,4 +1,4 @@
-"""KeyIndex: finds the rows of the source that have the same keys as some rows of the table.
+"""KeyIndex: finds the rows of a source that have the same keys as some rows of a table.
 
 The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
 same time for any number of source rows. Most keys of the table that are not in the source are excluded beforehand,
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.merge_insert.keys import complete_keys, equal_keys, hash_keys
+from lance_core.join.keys import complete_keys, equal_keys, hash_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,18 +37,22 @@ _MAX_INT32: Final = (1 << 31) - 1
 
 
 class KeyIndex:
-    """The keys of consecutive rows of the source.
+    """The keys of consecutive rows of a source.
 
     Args:
         columns: the key columns.
         first_row: the number of the first row.
+        only_last: whether to keep only the last of several rows with the same key. A few others may be kept; they are
+            found before the last one.
     """
 
-    def __init__(self, columns: Sequence[pa.Array], first_row: int = 0) -> None:
+    def __init__(self, columns: Sequence[pa.Array], first_row: int = 0, *, only_last: bool = False) -> None:
         """Sort the hashes."""
         self._columns = columns
         self._first_row = first_row
         self._hashes, self._rows = _sorted_hashes(columns)
+        if only_last:
+            self._drop_repeated()
         num_bits = max(1, len(self._rows).bit_length())
         self._shift = np.uint64(_HASH_BITS - num_bits)
         self._starts = np.full((1 << num_bits) + 1, len(self._rows), self._rows.dtype)
@@ -60,7 +64,7 @@ class KeyIndex:
             self._is_present[self._hashes[low:high] >> self._filter_shift] = True
 
     def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Yield pairs of equal keys, as numbers of source rows, and indices of the given rows.
+        """Yield pairs of equal keys: numbers of source rows, and indices of the given rows, in the order of the latter.
 
         Args:
             columns: key columns of rows of the table, of the same types.
@@ -78,6 +82,17 @@ class KeyIndex:
             high = max(low + 1, int(np.searchsorted(totals, before + _MOST_PAIRS, side="right")))
             yield self._equal(columns, hashes, probes[low:high], starts[low:high], counts[low:high])
             low = high
+
+    def _drop_repeated(self) -> None:
+        """Drop rows that are followed by one with the same key, in the order of the hashes."""
+        same = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
+        rows, following = pa.array(self._rows[same]), pa.array(self._rows[same + 1])
+        equal = equal_keys(
+            [each.take(rows) for each in self._columns], [each.take(following) for each in self._columns]
+        )
+        kept = np.ones(len(self._rows), np.bool_)
+        kept[same[equal]] = False
+        self._hashes, self._rows = self._hashes[kept], self._rows[kept]
 
     def _equal(
         self,
