@@ -113,7 +113,7 @@ class OutputFiles:
                 self._current.abort()
                 self._current = None
         finally:
-            remove_placed_files((self._place, name) for name in self._names)
+            remove_placed_files([(self._place, name) for name in self._names])
 
     def _is_full(self, file: NewDataFile) -> bool:
         # Only written bytes count: a file that turns out smaller than estimated would be merged again.

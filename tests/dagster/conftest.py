@@ -7,7 +7,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,13 +23,13 @@ import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
-from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.no_spark import NoSpark
+from tests.support.staged_writes import staged_write
 
 REPOSITORY = Path(__file__).parents[2]
 INGEST = "installed_files__ingest"
@@ -85,19 +84,16 @@ class Project:
             file_token=token,
             storage_options=declaration.resolved_storage_options(),
         )
-        staged = StagedWrite(
-            write_id=str(uuid.uuid4()),
-            file_token=token,
+        staged = staged_write(
+            fragments,
+            rows,
+            token,
             dataset=declaration.name,
             uri=declaration.uri,
             mode=declaration.mode,
             read_version=plan.read_version,
             read_transaction=plan.read_transaction,
             schema=plan.schema or rows.schema,
-            fragments=tuple(fragment.to_json() for fragment in fragments),
-            rows_counted=rows.num_rows,
-            rows_written=rows.num_rows,
-            bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
             run_id=run_id,
             step_key=step_key,
         )

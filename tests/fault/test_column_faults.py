@@ -6,7 +6,6 @@ another writer in between, who makes the change plan again and write the files o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ import lance_core
 from lance_core.api.dataset import LanceDataset
 from lance_core.errors import CommitOutcomeUnknownError, LanceError
 from lance_core.io.local_store import LocalStore
-from lance_core.table.version_log import VersionLog
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
+from tests.support.faulty_tables import fresh, through
 
 NUMBERS = [number for number in range(9) if number not in (2, 4)]
 OLD = pa.schema({"a": pa.int64(), "b": pa.int64()})
@@ -97,21 +96,6 @@ RIVALS = {
     "delete": (lambda dataset: dataset.delete("a = 7"), [number for number in NUMBERS if number != 7]),
     "compaction": (lambda dataset: dataset.optimize.compact_files(), NUMBERS),
 }
-
-
-def fresh(source: Path) -> Path:
-    copy = source.parent / "copy"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(source, copy)
-    return copy
-
-
-def through(store: FaultyStore, root: Path) -> LanceDataset:
-    """A handle whose every call goes through the store."""
-    log = VersionLog(store, str(root))
-    dataset = LanceDataset.from_manifest(str(root), log, log.read(log.latest()), None)
-    store.calls.clear()
-    return dataset
 
 
 def referenced(root: Path) -> set[str]:

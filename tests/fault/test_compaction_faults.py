@@ -7,7 +7,6 @@ killed at every call. Both are done once more with another writer in between, wh
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +16,10 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.dataset import LanceDataset
 from lance_core.errors import CommitOutcomeUnknownError, LanceError, RetryableCommitConflictError
 from lance_core.io.local_store import LocalStore
-from lance_core.table.version_log import VersionLog
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at
+from tests.support.faulty_tables import fresh, through
 
 TARGET = {"target_rows_per_fragment": 20}
 ROWS = [number for number in range(50) if number not in (3, 12)]
@@ -37,19 +35,6 @@ def source(tmp_path: Path) -> Path:
         lance_core.write_dataset(pa.table({"a": numbers}), uri, mode="append")
     lance.dataset(str(uri)).delete("a in (3, 12)")
     return uri
-
-
-def fresh(source: Path) -> Path:
-    copy = source.parent / "copy"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(source, copy)
-    return copy
-
-
-def through(store: FaultyStore, root: Path) -> LanceDataset:
-    """A handle whose every call goes through the store."""
-    log = VersionLog(store, str(root))
-    return LanceDataset.from_manifest(str(root), log, log.read(log.latest()), None)
 
 
 class Rival:

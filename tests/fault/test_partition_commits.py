@@ -9,7 +9,6 @@ import json
 import secrets
 import shutil
 import subprocess
-import uuid
 from pathlib import Path
 
 import lance
@@ -23,6 +22,7 @@ from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.spark.leftovers import discard_files
 from tests.support.kill_points import kill_at, steps_of
 from tests.support.processes import run_together, start_python
+from tests.support.staged_writes import staged_write
 
 SCHEMA = pa.schema([("day", pa.int64()), ("value", pa.int64())])
 
@@ -47,22 +47,16 @@ def _staged(uri: str, rows: pa.Table, predicate: str) -> StagedWrite:
     token = secrets.token_hex(8)
     dataset = lance_core.dataset(uri)
     fragments = lance_core.write_fragments(rows, dataset, max_rows_per_file=2, file_token=token)
-    return StagedWrite(
-        write_id=str(uuid.uuid4()),
-        file_token=token,
-        dataset="events",
+    return staged_write(
+        fragments,
+        rows,
+        token,
         uri=uri,
         mode=WriteMode.OVERWRITE_PARTITION,
         predicate=predicate,
         read_version=dataset.version,
         read_transaction=dataset.read_transaction(dataset.version).uuid,
         schema=SCHEMA,
-        fragments=tuple(fragment.to_json() for fragment in fragments),
-        rows_counted=rows.num_rows,
-        rows_written=rows.num_rows,
-        bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
-        run_id="run-1",
-        step_key="events.write_fragments",
     )
 
 

@@ -1,12 +1,14 @@
-"""A dataset location in memory that starts empty, and its store."""
+"""A dataset location in memory that starts empty, and its store; commands."""
 
 import itertools
 from collections.abc import Iterator
 
 import pytest
 
+from lance_core import cli
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.uri import register_store, unregister_store
+from tests.support.commands import Run
 from tests.support.counting_store import CountingStore
 
 _numbers = itertools.count()
@@ -23,3 +25,13 @@ def uri(store: CountingStore) -> Iterator[str]:
     register_store(name, store)
     yield f"memory://{name}/table"
     unregister_store(name)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command of lance-core in this process."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        return cli.main(arguments), *capsys.readouterr()
+
+    return run

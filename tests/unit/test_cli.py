@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,21 +13,9 @@ import pytest
 import lance_core
 from lance_core import cli
 from lance_core.file.lance_file import LanceFileWriter
+from tests.support.commands import Run
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process; its exit code, output and errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        return cli.main(arguments), *capsys.readouterr()
-
-    return run
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])

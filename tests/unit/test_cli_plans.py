@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core import cli
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process; its exit code, output, and errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        return cli.main(arguments), *capsys.readouterr()
-
-    return run
+from tests.support.commands import Run
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core import cli
 from lance_core.errors import RetryableCommitConflictError
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command in this process; its exit code, output, and errors."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        return cli.main(arguments), *capsys.readouterr()
-
-    return run
-
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.support.commands import Run
 
 
 @pytest.fixture

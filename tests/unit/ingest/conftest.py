@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import WriteOutcome, commit_staged
 from lance_pipelines.ingest.write_plan import WritePlan, plan_write
+from tests.support.staged_writes import staged_write
 
 
 @dataclass
@@ -60,21 +60,15 @@ class Warehouse:
             data_storage_version=data_storage_version,
             file_token=token,
         )
-        staged = StagedWrite(
-            write_id=str(uuid.uuid4()),
-            file_token=token,
-            dataset="events",
+        staged = staged_write(
+            fragments,
+            rows,
+            token,
             uri=self.uri,
             mode=mode,
             read_version=plan.read_version,
             read_transaction=plan.read_transaction,
             schema=plan.schema or rows.schema,
-            fragments=tuple(fragment.to_json() for fragment in fragments),
-            rows_counted=rows.num_rows,
-            rows_written=rows.num_rows,
-            bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
-            run_id="run-1",
-            step_key="events.write_fragments",
             data_storage_version=data_storage_version,
             predicate="`id` >= 0" if mode is WriteMode.OVERWRITE_PARTITION else None,
         )
