@@ -238,6 +238,10 @@ def test_description_names_existing_functions_of_at_most_twelve_modules(title: s
     check_steps(steps_of(title))
 
 
+def test_table_of_verbs_names_existing_functions() -> None:
+    check_steps(steps_of("Verbs"), max_modules=20)
+
+
 @pytest.mark.parametrize(
     ("verb", "streams"),
     [
