@@ -111,11 +111,9 @@ ABSENT: Final = {
     "LanceDataset.storage_options_accessor": "use `latest_storage_options`",
     # Members of other classes.
     "DatasetOptimizer.optimize_indices": _BUILDS_INDICES,
-    "MergeInsertBuilder.analyze_plan": "the plan of a merge cannot be shown",
-    "MergeInsertBuilder.analyze_plan_batches": "the plan of a merge cannot be shown",
+    "MergeInsertBuilder.analyze_plan_batches": "use `MergeInsertBuilder.analyze_plan`",
     "MergeInsertBuilder.execute_batches": "use `MergeInsertBuilder.execute`",
     "MergeInsertBuilder.execute_uncommitted_batches": "use `MergeInsertBuilder.execute_uncommitted`",
-    "MergeInsertBuilder.explain_plan": "the plan of a merge cannot be shown",
     "MergeInsertBuilder.mark_sstables_as_compacted": _MEM_WAL,
     "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     # Arguments.

@@ -12,9 +12,10 @@ from lance_core.absent import PylanceClass
 from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
 from lance_core.delete.plan import planned_predicate
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.merge_insert.merge import MergeRequest, merge_rows, stage_merge
+from lance_core.merge_insert.merge import MergeRequest, analyze_merge, explain_merge, merge_rows, stage_merge
 from lance_core.merge_insert.rules import MergeRules, WhenMatched, WriteMode, key_names
 from lance_core.public.arguments import checked_text
+from lance_core.scan.output_schema import shown_schema
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.write.data_input import to_reader
 from lance_core.write.request import WriteRequest
@@ -246,6 +247,28 @@ class MergeInsertBuilder(PylanceClass):
         """
         staged, changes = stage_merge(self._dataset.view, self._request(), to_reader(data_obj, schema))
         return transaction_from_core(staged), _result(changes)
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Return a description of how a source would be merged, one line per step; nothing is read.
+
+        Args:
+            schema: the columns of the source; None for those of the dataset.
+            verbose: whether to list the fragments and their files.
+
+        Raises:
+            LanceError: as for :meth:`execute`, if the merge cannot succeed with such a source.
+        """
+        view = self._dataset.view
+        return explain_merge(
+            view, self._request(), shown_schema(view.schema) if schema is None else schema, verbose=verbose
+        )
+
+    def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
+        """Merge a source without creating a version, and return the description of :meth:`explain_plan` with figures.
+
+        The new files are removed afterwards. Arguments and errors are those of :meth:`execute`.
+        """
+        return analyze_merge(self._dataset.view, self._request(), to_reader(data_obj, schema))
 
     def _request(self) -> MergeRequest:
         return MergeRequest(rules=self._rules, write=self._write_request())

@@ -20,7 +20,7 @@ from lance_core.errors import InvalidMergeError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig
 from lance_core.join.key_index import KeyIndex
-from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, plan_condition
+from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, condition_columns, plan_condition
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.row_reader import one_array
@@ -114,7 +114,7 @@ class MatchFinder:
         if self._rules.condition is not None:
             condition = plan_condition(stored_schema(view.schema), self._source.schema, self._rules.condition)
         pairs: dict[str, list[FragmentMatches]] = {fragment.content_key: [] for fragment in fragments}
-        sides = {} if condition is None else _sides(condition)
+        sides = {} if condition is None else condition_columns(condition)
         names = {*self._rules.keys, *sides.get(TARGET, ())}
         stored = stored_schema(view.schema)
         wanted = stored.project([name for name in stored.names if name in names])
@@ -184,11 +184,6 @@ class MatchFinder:
         if not columns:
             return batch_without_columns(len(source_rows))
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _sides(condition: Predicate) -> dict[str, list[str]]:
-    """Return the names of the columns of each side that a condition needs."""
-    return {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
 
 
 def shown_keys(source: SourceRows, rules: MergeRules, row: int) -> str:

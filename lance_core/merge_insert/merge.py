@@ -22,9 +22,11 @@ Source: ``MergeInsertBuilder`` of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from lance_core.columns.column_files import ColumnFiles
 from lance_core.commit.commit import commit_change
@@ -35,6 +37,7 @@ from lance_core.merge_insert.changed_columns import changed_columns, updates_in_
 from lance_core.merge_insert.changes import plan_changes
 from lance_core.merge_insert.key_filter import key_filter
 from lance_core.merge_insert.matching import MatchFinder
+from lance_core.merge_insert.merge_plan import merge_plan_text
 from lance_core.merge_insert.new_rows import is_complete, row_schema, with_moved_row_ids, write_new_rows
 from lance_core.merge_insert.rules import plan_condition
 from lance_core.merge_insert.source import SourceRows, only_columns
@@ -49,8 +52,6 @@ from lance_core.write.write import remove_staged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-
     from lance_core.commit.replanning import RetryPolicy
     from lance_core.merge_insert.changes import Changes
     from lance_core.merge_insert.rules import MergeRules
@@ -58,7 +59,15 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.write.request import WriteRequest
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "MergeRequest", "Merged", "merge_rows", "stage_merge"]
+__all__ = [
+    "DEFAULT_MEMORY_BYTES",
+    "MergeRequest",
+    "Merged",
+    "analyze_merge",
+    "explain_merge",
+    "merge_rows",
+    "stage_merge",
+]
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 28
 """Maximum size of the source rows, and of their keys, that are held in memory."""
@@ -153,6 +162,51 @@ def stage_merge(
             merge.remove()
             raise
         return Transaction(read_version=view.version, operation=operation, properties=dict(properties or {})), changes
+
+
+def explain_merge(view: TableView, request: MergeRequest, source: pa.Schema, *, verbose: bool = False) -> str:
+    """Return a description of how a source would be merged, one line per step; nothing is read.
+
+    Args:
+        view: the version to plan on.
+        request: what to merge.
+        source: the columns of the source.
+        verbose: whether to list the fragments and their files.
+
+    Raises:
+        LanceError: as for :func:`merge_rows`, if the merge cannot succeed with such a source.
+    """
+    rules = request.rules
+    source = source if not rules.only_deletes else pa.schema([field for field in source if field.name in rules.keys])
+    _check(view, request, source)
+    return merge_plan_text(view, rules, source, verbose=verbose)
+
+
+def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchReader) -> str:
+    """Merge a source without a commit, remove the new files, and return the description with figures.
+
+    Raises:
+        LanceError: as for :func:`merge_rows`.
+    """
+    data = _needed_columns(request.rules, data)
+    _check(view, request, data.schema)
+    counters = view.locator.counters
+    before, started = counters.total(), perf_counter()
+    with SourceRows(data, request.memory_bytes // 2) as source:
+        merge = _Merge(request, source)
+        try:
+            changes, _ = merge.plan(view)
+        finally:
+            merge.remove()
+    elapsed = perf_counter() - started
+    figures = {
+        "num_inserted_rows": changes.num_inserted,
+        "num_updated_rows": changes.num_updated,
+        "num_deleted_rows": changes.num_deleted,
+    }
+    return merge_plan_text(
+        view, request.rules, data.schema, elapsed=elapsed, figures=figures, stats=counters.total().since(before)
+    )
 
 
 def _needed_columns(rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["MergeRules", "WhenMatched", "WriteMode", "key_names", "plan_condition", "primary_key"]
+__all__ = [
+    "MergeRules",
+    "WhenMatched",
+    "WriteMode",
+    "condition_columns",
+    "key_names",
+    "plan_condition",
+    "primary_key",
+]
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -168,6 +176,11 @@ def plan_condition(table: Schema, source: pa.Schema, text: str) -> Predicate:
         return Predicate.plan(both, text)
     except InvalidInputError as error:
         raise InvalidMergeError(f"when_matched_update_all: {error}") from error
+
+
+def condition_columns(condition: Predicate) -> dict[str, list[str]]:
+    """Return the names of the columns that a condition needs, by the prefix of their side."""
+    return {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
 
 
 def primary_key(schema: Schema) -> Sequence[Field]:

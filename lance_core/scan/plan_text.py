@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lance_core.scan.scan_source import ScanSource
     from lance_core.table.fragment import Fragment
 
-__all__ = ["measured", "plan_text"]
+__all__ = ["fragment_lines", "measured", "plan_step", "plan_text"]
 
 
 def plan_text(
@@ -47,17 +47,17 @@ def plan_text(
     cut = {"offset": offset or 0, "limit": limit}
     steps = []
     if computed is not None:
-        steps.append(_step("Compute", columns=[f"{name}: {text}" for name, text in computed.items()]))
+        steps.append(plan_step("Compute", columns=[f"{name}: {text}" for name, text in computed.items()]))
     if predicate is None:
-        steps.append(_step("Read", columns=columns, **cut))
+        steps.append(plan_step("Read", columns=columns, **cut))
     else:
         if not is_covered:
-            steps.append(_step("Fetch", columns=columns))
-        steps.append(_step("Filter", columns=predicate.wanted.names, predicate=predicate.text, **cut))
-    steps.append(_step("Fragments", count=len(source.fragments), include_deleted_rows=source.includes_deleted))
+            steps.append(plan_step("Fetch", columns=columns))
+        steps.append(plan_step("Filter", columns=predicate.wanted.names, predicate=predicate.text, **cut))
+    steps.append(plan_step("Fragments", count=len(source.fragments), include_deleted_rows=source.includes_deleted))
     lines = [f"{'  ' * depth}{step}" for depth, step in enumerate(steps)]
     if verbose:
-        lines += [f"{'  ' * len(steps)}{_fragment(fragment)}" for fragment in source.fragments]
+        lines += [f"{'  ' * len(steps)}{line}" for line in fragment_lines(source.fragments)]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -74,19 +74,22 @@ def measured(batches: Iterable[pa.RecordBatch], source: ScanSource) -> str:
     added = counters.total().since(before)
     result = {"rows": num_rows, "batches": num_batches, "bytes": num_bytes}
     reads = {"iops": added.read_iops, "bytes_read": added.read_bytes}
-    return _step("Result", **result, **reads, elapsed=f"{seconds * 1000:.3f}ms") + "\n"
+    return plan_step("Result", **result, **reads, elapsed=f"{seconds * 1000:.3f}ms") + "\n"
 
 
-def _fragment(fragment: Fragment) -> str:
-    return _step(
-        f"Fragment {fragment.id}",
-        rows=fragment.physical_rows,
-        deleted=fragment.num_deleted_rows,
-        files=fragment.data_file_paths,
-    )
+def fragment_lines(fragments: Sequence[Fragment]) -> Iterator[str]:
+    """Yield a line about each fragment and its files."""
+    for fragment in fragments:
+        yield plan_step(
+            f"Fragment {fragment.id}",
+            rows=fragment.physical_rows,
+            deleted=fragment.num_deleted_rows,
+            files=fragment.data_file_paths,
+        )
 
 
-def _step(name: str, **values: object) -> str:
+def plan_step(name: str, **values: object) -> str:
+    """Return the line of a step."""
     return f"{name}: {', '.join(_shown(values))}"
 
 

@@ -22,7 +22,7 @@ _ROWS_AT_A_TIME: Final = 1000
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Convert input data to a stream of batches.
+    """Convert input data to a stream of batches, in which views of strings and bytes are strings and bytes.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, ``pyarrow.dataset.Dataset`` (including a
@@ -37,6 +37,10 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
         SchemaMismatchError: a batch cannot be cast to ``schema``.
         InvalidInputError: Python values cannot be converted to Arrow, or there are no batches and no schema.
     """
+    return _without_views(_to_reader(data, schema))
+
+
+def _to_reader(data: ReaderLike, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -122,3 +126,54 @@ def _checked(item: object) -> pa.RecordBatch:
     if not isinstance(item, pa.RecordBatch):
         raise InvalidTypeError(f"expected a RecordBatch, got {type(item)}")
     return item
+
+
+def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream with the types that views are stored as: Arrow cannot take rows from views."""
+    given = reader.schema
+    types = [_plain_type(dtype) for dtype in given.types]
+    if types == given.types:
+        return reader
+    fields = [field.with_type(dtype) for field, dtype in zip(given, types, strict=True)]
+    schema = pa.schema(fields, metadata=given.metadata)
+    return pa.RecordBatchReader.from_batches(schema, (_plain_batch(batch, schema) for batch in reader))
+
+
+def _plain_type(dtype: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(dtype):
+        return pa.string()
+    if pa.types.is_binary_view(dtype):
+        return pa.binary()
+    if isinstance(dtype, pa.JsonType):
+        return pa.json_(_plain_type(dtype.storage_type))
+    if pa.types.is_struct(dtype):
+        return pa.struct([_plain_field(field) for field in dtype])
+    if pa.types.is_map(dtype):
+        return pa.map_(_plain_field(dtype.key_field), _plain_field(dtype.item_field), keys_sorted=dtype.keys_sorted)
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(_plain_field(dtype.value_field), dtype.list_size)
+    if pa.types.is_large_list(dtype):
+        return pa.large_list(_plain_field(dtype.value_field))
+    return pa.list_(_plain_field(dtype.value_field)) if pa.types.is_list(dtype) else dtype
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for array, field in zip(batch.columns, schema, strict=True):
+        try:
+            arrays.append(array if array.type == field.type else _cast_from_view(array, field.type))
+        except (pa.ArrowException, NotImplementedError) as error:
+            raise InvalidInputError(
+                f"column {field.name!r} of type {array.type} cannot be converted to {field.type}: {error}"
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast_from_view(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if isinstance(dtype, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(dtype, array.storage.cast(dtype.storage_type))
+    return array.cast(dtype)

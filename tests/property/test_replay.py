@@ -32,6 +32,12 @@ def test_longer_sequences_of_random_operations_match_the_model(seed: int, tmp_pa
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1000, 1100))
+def test_many_sequences_of_random_operations_match_the_model(seed: int, tmp_path: Path) -> None:
+    replay(tmp_path, seed, 60, every=60)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(40))
 def test_long_sequences_of_random_operations_match_the_model(seed: int, tmp_path: Path) -> None:
     replay(tmp_path, seed, 200, every=100)

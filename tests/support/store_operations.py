@@ -251,6 +251,53 @@ def _upsert(dataset: lance_core.LanceDataset, rows: pa.Table) -> None:
     dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
+def _update_in_place(dataset: lance_core.LanceDataset) -> None:
+    merge = dataset.merge_insert("a").when_matched_update_all().write_mode("rewrite_columns")
+    merge.execute(UPSERTED)
+
+
+def _replace_by_source(dataset: lance_core.LanceDataset) -> None:
+    merge = dataset.merge_insert("a").when_matched_update_all("source.b > target.b").when_not_matched_insert_all()
+    merge.when_not_matched_by_source_delete("a < 3").execute(UPSERTED)
+
+
+def _add_by_function(dataset: lance_core.LanceDataset) -> None:
+    @lance_core.batch_udf(pa.schema([("z", pa.int64())]))
+    def tripled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"z": pa.array([3 * value for value in batch["a"].to_pylist()], pa.int64())})
+
+    dataset.add_columns(tripled, read_columns=["a"])
+
+
+def _merge_fragment_columns(dataset: lance_core.LanceDataset) -> None:
+    results = [fragment.merge_columns({"z": "a - b"}) for fragment in dataset.get_fragments()]
+    operation = LanceOperation.Merge([fragment for fragment, _ in results], schema=results[0][1])
+    lance_core.LanceDataset.commit(dataset, operation, read_version=dataset.version)
+
+
+def _update_fragment_columns(dataset: lance_core.LanceDataset) -> None:
+    results = [fragment.update_columns(UPSERTED, left_on="a") for fragment in dataset.get_fragments()]
+    operation = LanceOperation.Update(
+        updated_fragments=[fragment for fragment, _ in results],
+        fields_modified=results[0][1],
+        update_mode="rewrite_columns",
+    )
+    lance_core.LanceDataset.commit(dataset, operation, read_version=dataset.version)
+
+
+def _delete_from_fragments(dataset: lance_core.LanceDataset) -> None:
+    """By a condition from the first, by a position from the second."""
+    first, second = dataset.get_fragments()
+    operation = LanceOperation.Delete([first.delete("a = 1"), second.delete_rows([1])], [], "a in (1, 5)")
+    lance_core.LanceDataset.commit(dataset, operation, read_version=dataset.version)
+
+
+def _create_fragment(uri: str, options: Options) -> object:
+    fragment = lance_core.LanceFragment.create(uri, NEW, storage_options=options)
+    dataset = _open(uri, options)
+    return lance_core.LanceDataset.commit(dataset, LanceOperation.Append([fragment]), read_version=dataset.version)
+
+
 def _cleanup(dataset: lance_core.LanceDataset) -> None:
     stats = dataset.cleanup_old_versions(retain_versions=1)
     if stats.failed_deletes:
@@ -286,6 +333,17 @@ OPERATIONS: dict[str, StoreOperation] = {
     "upsert": StoreOperation(_on(lambda dataset: _upsert(dataset, UPSERTED)), _steps(_table, _append)),
     "upsert of some columns": StoreOperation(
         _on(lambda dataset: _upsert(dataset, UPSERTED.select(["a"]))), _steps(_wide_table, _append)
+    ),
+    "update in place": StoreOperation(_on(_update_in_place), _steps(_wide_table, _append)),
+    "replace by source": StoreOperation(_on(_replace_by_source), _steps(_table, _append)),
+    "truncate": StoreOperation(_on(lambda dataset: dataset.truncate_table()), _steps(_table, _append)),
+    "fragment create": StoreOperation(_create_fragment, _table),
+    "fragment delete": StoreOperation(_on(_delete_from_fragments), _steps(_table, _append)),
+    "fragment columns": StoreOperation(_on(_merge_fragment_columns), _steps(_table, _append)),
+    "fragment update": StoreOperation(_on(_update_fragment_columns), _steps(_wide_table, _append)),
+    "add by function": StoreOperation(_on(_add_by_function), _steps(_table, _append)),
+    "make required": StoreOperation(
+        _on(lambda dataset: dataset.alter_columns({"path": "b", "nullable": False})), _steps(_table, _append)
     ),
     "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
     "add values": StoreOperation(_on(lambda dataset: dataset.add_columns({"z": "a + b"})), _steps(_table, _append)),

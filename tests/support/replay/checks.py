@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lance_core
+from lance_core.metadata import open_version_log
+from lance_core.repair import find_faults
 from tests.support.replay.columns import sql
 from tests.support.replay.table import ReplayedTable, Snapshot
 from tests.support.replay.turn import by_key, keys_of
@@ -103,7 +105,8 @@ def check_lineage(table: ReplayedTable, before: pa.Table | None, *, changes_rows
 
 
 def check_every_version(table: ReplayedTable) -> None:
-    """Every version of every line still holds for both what it held when it was made."""
+    """Every version of every line still holds for both what it held when it was made, and no file has a fault."""
+    assert list(find_faults(open_version_log(table.uri), reads_pages=True)) == []
     for line, history in table.history.items():
         for version, snapshot in history.items():
             found = _read(table, line, version, snapshot.schema)

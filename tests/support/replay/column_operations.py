@@ -52,6 +52,52 @@ def _add_computed(turn: Turn) -> pa.Table:
     return after
 
 
+def _add_by_function(turn: Turn) -> pa.Table:
+    """A column that a function of Python computes."""
+    turn.refresh()
+    if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy:
+        raise Skipped
+    column = pa.field(turn.table.new_name("u"), pa.int64())
+    turn.note(column.name)
+
+    @turn.module.batch_udf(pa.schema([column]))
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({column.name: pa.array([2 * key for key in batch["k"].to_pylist()], pa.int64())})
+
+    after = turn.rows.append_column(column, pa.array(keys_of(turn.rows) * 2, pa.int64()))
+    turn.handle.add_columns(doubled, read_columns=["k"])
+    return after
+
+
+def _add_to_fragments(turn: Turn) -> pa.Table:
+    """A column that is computed for each fragment, and committed for all."""
+    turn.refresh()
+    fragments = turn.handle.get_fragments()
+    if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not fragments:
+        raise Skipped
+    column = pa.field(turn.table.new_name("f"), pa.int64())
+    turn.note(column.name)
+    after = turn.rows.append_column(column, pa.array(keys_of(turn.rows) - 3, pa.int64()))
+    results = [fragment.merge_columns({column.name: "k - 3"}) for fragment in fragments]
+    operation = turn.module.LanceOperation.Merge([fragment for fragment, _ in results], results[0][1])
+    turn.module.LanceDataset.commit(turn.handle, operation, read_version=turn.version)
+    return after
+
+
+def _require_values(turn: Turn) -> pa.Table:
+    """A column without nulls must not contain any, until it may again."""
+    turn.refresh()
+    names = [name for name in turn.rows.column_names if turn.rows[name].null_count == 0]
+    names = [name for name in names if not is_blob(turn.rows.schema.field(name))]
+    if turn.legacy or not names:
+        raise Skipped
+    name = turn.rng.choice(names)
+    turn.note(name)
+    for nullable in (False, True):
+        turn.handle.alter_columns({"path": name, "nullable": nullable})
+    return turn.rows
+
+
 def _add_values(turn: Turn) -> pa.Table:
     """A column of any type, from a table of values."""
     turn.refresh()
@@ -252,6 +298,9 @@ def _commit(turn: Turn, operation: LanceOperation.BaseOperation) -> None:
 COLUMN_OPERATIONS = {
     "add computed column": (_add_computed, 2),
     "add column of values": (_add_values, 3),
+    "add column by function": (_add_by_function, 1),
+    "add column to fragments": (_add_to_fragments, 2),
+    "require values": (_require_values, 1),
     "add column of nulls": (_add_nulls, 2),
     "join": (_join, 2),
     "drop column": (_drop, 3),

@@ -34,7 +34,10 @@ _CHANGE_ROWS: Final = (
     "update columns",
     "replace file",
     # A new file of a fragment changes all of its rows.
+    "replace rows",
     "add computed column",
+    "add column by function",
+    "add column to fragments",
     "add column of values",
     "join",
     "cast column",

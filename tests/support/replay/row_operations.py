@@ -38,12 +38,29 @@ def _append(turn: Turn) -> pa.Table:
     options: dict[str, Any] = {"max_rows_per_file": rng.choice((9, 100, 100))}
     if turn.table.kind.bases and rng.random() < 0.6:
         options["target_bases"] = [rng.choice(("hot", "cold"))]
-    turn.note(f"{count} rows of {[each.name for each in fields]}, {options}")
+    form = rng.choice(("table", "reader", "batches"))
+    turn.note(f"{count} rows of {[each.name for each in fields]} as {form}, {options}")
+    given: Any = rows if form == "table" else rows.to_reader(max_chunksize=7)
+    if form == "batches":
+        given, options["schema"] = iter(given), rows.schema
     if rng.random() < 0.4:
         turn.note("insert")
-        turn.handle.insert(rows, **options)
+        turn.handle.insert(given, **options)
     else:
-        turn.module.write_dataset(rows, turn.handle, mode="append", **options)
+        turn.module.write_dataset(given, turn.handle, mode="append", **options)
+    return pa.concat_tables([turn.rows, turn.carried(rows)])
+
+
+def _create_fragment(turn: Turn) -> pa.Table:
+    """A fragment that is written on its own, and appended by a commit."""
+    if turn.table.line is not None or turn.table.kind.blob or turn.legacy:
+        raise Skipped
+    if turn.stale and not turn.same_columns():
+        turn.refresh()
+    rows = turn.table.new_rows(turn.shown(), turn.rng.randrange(1, 9))
+    turn.note(f"{len(rows)} rows")
+    fragment = turn.module.LanceFragment.create(turn.table.uri, rows)
+    _commit(turn, turn.module.LanceOperation.Append([fragment]))
     return pa.concat_tables([turn.rows, turn.carried(rows)])
 
 
@@ -73,6 +90,49 @@ def _delete(turn: Turn) -> pa.Table:
     turn.note(condition.text)
     turn.handle.delete(condition.text)
     return turn.rows.filter(pa.array(~condition.mask(turn.rows)))
+
+
+def _delete_from_fragment(turn: Turn) -> pa.Table:
+    """By a condition, or by the positions of rows; what remains of the fragment is committed."""
+    condition = turn.condition()
+    addresses = turn.seen.filter(pa.array(condition.mask(turn.seen)))["_rowaddr"].to_numpy()
+    if not len(addresses):
+        raise Skipped
+    number = int(turn.rng.choice(sorted({int(each) >> 32 for each in addresses})))
+    inside = [int(each) & 0xFFFFFFFF for each in addresses if int(each) >> 32 == number]
+    fragment = turn.handle.get_fragment(number)
+    by_position = turn.ours and turn.rng.random() < 0.5
+    turn.note(f"{condition.text} of fragment {number}{', by position' if by_position else ''}")
+    left = fragment.delete_rows(inside) if by_position else fragment.delete(condition.text)
+    operation = turn.module.LanceOperation.Delete(
+        [] if left is None else [left], [number] if left is None else [], condition.text
+    )
+    _commit(turn, operation)
+    all_keys = keys_of(turn.seen)[turn.seen["_rowaddr"].to_numpy() >> np.uint64(32) == number]
+    gone = np.intersect1d(all_keys, condition.keys)
+    return turn.rows.filter(pa.array(~np.isin(keys_of(turn.rows), gone)))
+
+
+def _replace_rows(turn: Turn) -> pa.Table:
+    """Only ours: rows with the same keys take the place of others."""
+    if not turn.ours or turn.legacy:
+        raise Skipped
+    if turn.stale and not turn.same_columns():
+        turn.refresh()
+    condition = turn.condition()
+    keys = np.intersect1d(condition.keys, keys_of(turn.rows))
+    if not condition.text.startswith("k ") or not len(keys):
+        raise Skipped
+    turn.note(condition.text)
+    rows = turn.table.new_rows(turn.shown(), len(keys))
+    rows = rows.set_column(rows.schema.get_field_index("k"), KEY, pa.array(keys, pa.int64()))
+    turn.handle.replace_rows(condition.text, rows)
+    others = turn.rows.filter(pa.array(~condition.mask(turn.rows)))
+    return pa.concat_tables([others, turn.carried(rows)])
+
+
+def _commit(turn: Turn, operation: Any) -> None:
+    turn.module.LanceDataset.commit(turn.handle, operation, read_version=turn.version)
 
 
 def _delete_all(turn: Turn) -> pa.Table:
@@ -113,7 +173,18 @@ def _merge_insert(turn: Turn) -> pa.Table:
     picked = sorted(turn.rng.sample(known.tolist(), min(len(known), turn.rng.randrange(1, 8))))
     schema = turn.shown()
     builder = turn.handle.merge_insert("k")
-    way = turn.rng.choice(("upsert", "insert", "delete", "replace", "columns"))
+    ways = (
+        "upsert",
+        "insert",
+        "delete",
+        "replace",
+        "columns",
+        "some columns",
+        "even keys",
+        "fail",
+        "delete and insert",
+    )
+    way = turn.rng.choice(ways)
     fresh = turn.table.new_rows(schema, turn.rng.randrange(0 if picked else 1, 6))
     changed = turn.table.new_rows(schema, len(picked))
     changed = changed.set_column(schema.get_field_index("k"), KEY, pa.array(picked, pa.int64()))
@@ -128,6 +199,23 @@ def _merge_insert(turn: Turn) -> pa.Table:
     if way == "delete":
         builder.when_matched_delete().execute(changed)
         return others
+    if way == "delete and insert":
+        builder.when_matched_delete().when_not_matched_insert_all().execute(pa.concat_tables([changed, fresh]))
+        return pa.concat_tables([others, turn.carried(fresh)])
+    if way == "fail":
+        if not len(fresh):
+            raise Skipped
+        builder.when_matched_fail().when_not_matched_insert_all().execute(fresh)
+        return pa.concat_tables([turn.rows, turn.carried(fresh)])
+    if way == "even keys":
+        builder.when_matched_update_all("source.k % 2 = 0").when_not_matched_insert_all().execute(
+            pa.concat_tables([changed, fresh])
+        )
+        even = changed.filter(pa.array(keys_of(changed) % 2 == 0))
+        others = turn.rows.filter(pa.array(~np.isin(keys_of(turn.rows), keys_of(even))))
+        return pa.concat_tables([others, turn.carried(even), turn.carried(fresh)])
+    if way == "some columns":
+        return _merge_some_columns(turn, builder, changed, fresh)
     if way == "replace":
         turn.refresh()
         builder = turn.handle.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
@@ -141,6 +229,25 @@ def _merge_insert(turn: Turn) -> pa.Table:
     turn.note(f"{column.name} = {changed[column.name].to_pylist()}")
     builder.when_matched_update_all().write_mode("rewrite_columns").execute(changed.select(["k", column.name]))
     return _with_values(turn.rows, column, dict(zip(picked, changed[column.name].to_pylist(), strict=True)))
+
+
+def _merge_some_columns(turn: Turn, builder: Any, changed: pa.Table, fresh: pa.Table) -> pa.Table:
+    """The columns that the source lacks keep their values, and are null in new rows."""
+    others = [name for name in changed.column_names if name != KEY.name]
+    if len(others) < 2 or turn.table.kind.blob:
+        raise Skipped
+    names = turn.rng.sample(others, turn.rng.randrange(1, len(others)))
+    turn.note(f"columns {names}")
+    given = [KEY.name, *names]
+    builder.when_matched_update_all().when_not_matched_insert_all().execute(
+        pa.concat_tables([changed.select(given), fresh.select(given)])
+    )
+    rows = turn.rows
+    keys = keys_of(changed).tolist()
+    for name in names:
+        column = rows.schema.field(name)
+        rows = _with_values(rows, column, dict(zip(keys, changed[name].to_pylist(), strict=True)))
+    return pa.concat_tables([rows, turn.carried(fresh.select(given))])
 
 
 def _update_columns(turn: Turn) -> pa.Table:
@@ -165,7 +272,7 @@ def _update_columns(turn: Turn) -> pa.Table:
     chosen = addresses[np.isin(keys_of(rows), keys)] & np.uint64(0xFFFFFFFF)
     offsets = {fragment_id: BitMap(chosen.tolist()).serialize()}
     after = _with_values(turn.rows, column, values)
-    if turn.ours:
+    if turn.ours and turn.rng.random() < 0.5:
         fragment, field_id = stored_anew(turn, fragment_id, column, values)
         update = LanceOperation.Update(
             updated_fragments=[fragment],
@@ -201,10 +308,13 @@ def _with_values(rows: pa.Table, column: pa.Field, values: dict[int, object]) ->
 
 ROW_OPERATIONS = {
     "append": (_append, 10),
+    "create fragment": (_create_fragment, 2),
+    "delete from fragment": (_delete_from_fragment, 3),
+    "replace rows": (_replace_rows, 2),
     "overwrite": (_overwrite, 2),
     "delete": (_delete, 8),
     "delete all": (_delete_all, 1),
     "update": (_update, 8),
-    "merge_insert": (_merge_insert, 7),
+    "merge_insert": (_merge_insert, 10),
     "update columns": (_update_columns, 5),
 }
