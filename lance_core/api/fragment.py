@@ -429,7 +429,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         """Add columns with values; see :meth:`LanceDataset.add_columns`.
 
         Writes a data file, but creates no version; commit the results of all fragments with
-        :class:`LanceOperation.Merge`. Fragments can be changed in parallel, also in other processes, because a
+        :class:`LanceOperation.Merge`. Fragments can be changed in parallel, even in other processes, because a
         fragment and its result can be pickled.
 
         Args:

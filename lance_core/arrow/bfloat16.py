@@ -139,7 +139,9 @@ class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no 
             ModuleNotFoundError: the package ``ml_dtypes`` is not installed.
         """
         if self.null_count > 0:
-            raise InvalidInputError(f"numpy has no nulls, and the array of {len(self)} values has {self.null_count}")
+            raise InvalidInputError(
+                f"numpy arrays cannot contain nulls; {self.null_count} of the {len(self)} values are null"
+            )
         return bits_of_array(self).view(_numpy_type())
 
     @classmethod

@@ -156,7 +156,7 @@ class EncodedImageArray(ImageArray):
             InvalidInputError: the array contains nulls, or Pillow is needed and not installed, or the shapes differ.
         """
         if self.null_count:
-            raise InvalidInputError(f"cannot decode nulls, and the array of {len(self)} images has {self.null_count}")
+            raise InvalidInputError(f"nulls cannot be decoded; {self.null_count} of the {len(self)} images are null")
         tensors = (decoder or decode_images)(self.storage)
         if isinstance(tensors, np.ndarray):
             value_type, shape = pa.from_numpy_dtype(tensors.dtype), tensors.shape[1:]

@@ -70,7 +70,7 @@ class RowCut:
     def steps(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Divide rows that are to be examined into ranges.
 
-        If there is a limit, each range has twice as many rows as the one before, also in later calls: a scan that finds
+        If there is a limit, each range has twice as many rows as the one before, even in later calls: a scan that finds
         its rows early has read little, and one that finds them late has made few more requests.
         """
         while self._left is not None and stop - start > self._step_rows:

@@ -2,7 +2,7 @@
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
 layer reads its source; the commit step reads its mode. A run configuration can replace individual values for one run.
-What only Dagster uses (tags, conditions) is passed on as it is.
+Values that only Dagster uses (tags, conditions) are passed on unchanged.
 """
 
 from __future__ import annotations

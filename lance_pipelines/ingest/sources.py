@@ -169,7 +169,7 @@ class SqlSource:
 class AssetSource:
     """The dataset of another asset, on which the declared dataset then depends.
 
-    A run reads the version that Dagster recorded as its input, also if it is executed again.
+    A run reads the version that Dagster recorded as its input, even if it is executed again.
 
     Attributes:
         key: the asset's key.

@@ -106,7 +106,7 @@ def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> 
             fail_dead_runs(instance)
         except (SQLAlchemyError, OSError) as error:
             # Without the watcher the wait may be longer; an exception here would not shorten it.
-            _logger.warning("stopped looking for dead runs: %s", error)
+            _logger.warning("stopped looking for unfinished runs whose process no longer exists: %s", error)
             return
 
 

@@ -1,6 +1,6 @@
 """Reports the progress of the Spark jobs that a block runs: finished tasks, and the rows and bytes read so far.
 
-A thread polls Spark's status, which executors update every few seconds, also in the middle of a task. It has its own
+A thread polls Spark's status, which executors update every few seconds, even in the middle of a task. It has its own
 connection to the JVM, so an interrupt of the main thread does not disturb it. Spark Connect has no such status; nothing
 is reported there.
 

@@ -267,7 +267,7 @@ def test_pages_of_struct_members_need_not_line_up(tmp_path: Path) -> None:
     _check_reads(LanceFileReader, tmp_path / "f.lance", table)
 
 
-def test_a_nested_projection_returns_the_columns_of_pylance(tmp_path: Path) -> None:
+def test_a_nested_projection_returns_the_same_columns_as_pylance(tmp_path: Path) -> None:
     table = _table(pa.struct([("in", PERSON), ("x", pa.float64())]), "nulls")
     _write(LanceFileWriter, tmp_path / "f.lance", table)
     for columns in (["c.in.age"], ["c.x", "number"]):

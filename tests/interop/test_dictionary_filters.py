@@ -63,7 +63,7 @@ def uri(request: pytest.FixtureRequest, version: str, tmp_path_factory: pytest.T
 
 @pytest.mark.parametrize("predicate", PREDICATES)
 @pytest.mark.sampled(12)
-def test_filters_on_dictionaries_find_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_filters_on_dictionaries_find_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     expected = theirs.to_table(filter=predicate)
     found = ours.to_table(filter=predicate)

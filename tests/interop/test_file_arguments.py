@@ -262,11 +262,11 @@ def test_sizes_that_fit_into_64_bits_are_accepted(tmp_path: Path, argument: str,
 
 
 @pytest.mark.parametrize("argument", ["data_cache_bytes", "max_page_bytes"])
-def test_size_that_does_not_fit_into_64_bits_is_refused_by_its_name(tmp_path: Path, argument: str) -> None:
+def test_size_that_does_not_fit_into_64_bits_raises_an_error_that_names_it(tmp_path: Path, argument: str) -> None:
     with pytest.raises(InvalidInputError, match=f"^{argument} must be at most {2**64 - 1}, found {2**64}"):
         LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema, **{argument: 2**64})
 
 
-def test_batch_size_that_does_not_fit_into_64_bits_is_refused_by_its_name(path: str) -> None:
+def test_batch_size_that_does_not_fit_into_64_bits_raises_an_error_that_names_it(path: str) -> None:
     with pytest.raises(InvalidInputError, match=f"^batch_size must be at most {2**63 - 1}, found {2**63}"):
         LanceFileReader(path).read_all(batch_size=2**63)

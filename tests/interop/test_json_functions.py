@@ -298,7 +298,7 @@ def value_of(name: str, *texts: str, document: str = ONE) -> tuple[pa.DataType, 
 
 
 @pytest.mark.parametrize("predicate", PREDICATES.strip().splitlines())
-def test_filters_on_json_return_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_filters_on_json_return_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     assert rows_of(lance_core, uri, predicate) == rows_of(lance, uri, predicate)
 
 
@@ -315,12 +315,12 @@ def test_paths_find_the_values_that_pylance_finds(one_uri: str, function: str) -
 
 
 @pytest.mark.parametrize("function", ["json_extract", "json_exists"])
-def test_filters_and_expressions_in_paths_have_the_results_of_pylance(rich_uri: str, function: str) -> None:
+def test_filters_and_expressions_in_paths_have_the_same_results_as_in_pylance(rich_uri: str, function: str) -> None:
     for path in EXPRESSIONS.strip().splitlines():
         assert value_of(function, path, document=RICH) == value_in_pylance(rich_uri, function, path), path
 
 
-def test_operators_in_paths_have_the_results_of_pylance(rich_uri: str) -> None:
+def test_operators_in_paths_have_the_same_results_as_in_pylance(rich_uri: str) -> None:
     rng = random.Random(13)
     for _ in range(300):
         left, right = rng.choices(OPERANDS, k=2)

@@ -74,9 +74,7 @@ def _content(value: Any) -> Any:
     [{}, {"limit": 2, "offset": 1}, {"with_row_address": True}, {"with_row_id": True, "with_row_address": True}],
     ids=str,
 )
-def test_frame_has_the_columns_and_values_of_the_frame_of_pylance(
-    frames: str, arguments: dict[str, Any], mode: str
-) -> None:
+def test_frame_has_the_same_columns_and_values_as_in_pylance(frames: str, arguments: dict[str, Any], mode: str) -> None:
     for part in (lambda dataset: dataset, lambda dataset: dataset.get_fragment(0)):
         ours, theirs = (
             part(module.dataset(frames)).to_pandas(blob_mode=mode, **arguments) for module in (lance_core, lance)
@@ -125,9 +123,7 @@ def test_unknown_blob_mode_is_a_value_error(frames: str) -> None:
 
 
 @pytest.mark.parametrize("randomize_order", [True, False])
-def test_sample_with_the_same_seed_gives_the_rows_of_the_sample_of_pylance(
-    tmp_path: Path, randomize_order: bool
-) -> None:
+def test_sample_with_the_same_seed_gives_the_same_rows_as_in_pylance(tmp_path: Path, randomize_order: bool) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(100), "s": [str(row) for row in range(100)]}), uri).delete("a % 7 = 3")
     samples = []

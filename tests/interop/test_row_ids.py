@@ -188,7 +188,7 @@ def test_invalid_deltas_are_refused(tables: dict[str, str]) -> None:
 
 
 @TABLES
-def test_deletes_by_row_id_columns_leave_the_rows_of_pylance(
+def test_deletes_by_row_id_columns_leave_the_same_rows_as_pylance(
     tables: dict[str, str], table: str, tmp_path: Path
 ) -> None:
     for number, predicate in enumerate(

@@ -86,7 +86,7 @@ def _sizes(dataset: Any, arguments: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("arguments", LIMITS, ids=str)
-def test_scan_gives_the_rows_of_pylance_whatever_limits_its_batches(uri: str, arguments: dict[str, Any]) -> None:
+def test_scan_gives_the_same_rows_as_pylance_whatever_limits_its_batches(uri: str, arguments: dict[str, Any]) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     assert ours.scanner(**arguments).to_table().to_pylist() == theirs.scanner(**arguments).to_table().to_pylist()
     if arguments.get("strict_batch_size") or arguments.get("batch_size_bytes") == 0:
@@ -125,7 +125,7 @@ def test_deleted_rows_can_be_selected_by_their_stored_values(uri: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", INVALID, ids=str)
-def test_invalid_argument_is_an_error_of_the_class_of_pylance(uri: str, arguments: dict[str, Any]) -> None:
+def test_invalid_argument_raises_the_error_class_of_pylance(uri: str, arguments: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)) as theirs:
         lance.dataset(uri).scanner(**arguments).to_table()
     with pytest.raises(theirs.type):
@@ -169,7 +169,7 @@ def test_row_ids_given_as_bytes_restrict_a_scan_as_in_pylance(
         assert ours.count_rows() == ours.to_table().num_rows
 
 
-def test_set_of_row_ids_has_the_bytes_of_the_set_of_pylance() -> None:
+def test_set_of_row_ids_is_serialized_as_in_pylance() -> None:
     for rows in ([], [5], SOME_ROWS, range(100_000), [2**64 - 1]):
         assert serialize_row_addrs(rows) == their_rows(rows)
 
@@ -247,7 +247,7 @@ def test_builders_methods_and_parameters_are_those_of_pylance(uri: str) -> None:
     ],
     ids=str,
 )
-def test_builder_plans_the_scan_of_the_builder_of_pylance(uri: str, calls: list[tuple[Any, ...]]) -> None:
+def test_builder_plans_the_same_scan_as_in_pylance(uri: str, calls: list[tuple[Any, ...]]) -> None:
     tables = []
     for module, kind in ((lance_core, ScannerBuilder), (lance, TheirBuilder)):
         builder = kind(module.dataset(uri))

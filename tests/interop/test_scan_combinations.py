@@ -85,7 +85,7 @@ def _arguments(chance: random.Random) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(400))
 @pytest.mark.sampled(60)
-def test_random_arguments_select_the_rows_and_columns_of_pylance(uris: list[str], seed: int) -> None:
+def test_random_arguments_select_the_same_rows_and_columns_as_pylance(uris: list[str], seed: int) -> None:
     chance = random.Random(seed)
     uri, arguments, picks = chance.choice(uris), _arguments(chance), chance.random() < 0.2
     ours, theirs = (

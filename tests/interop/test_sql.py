@@ -264,7 +264,7 @@ def _result(dataset: Any, sql: str, with_ids: bool = False) -> object:
 
 @pytest.mark.sampled(50)
 @pytest.mark.parametrize("sql", lines(QUERIES))
-def test_a_query_gives_the_rows_and_the_schema_of_pylance(uri: str, sql: str) -> None:
+def test_a_query_gives_the_same_rows_and_schema_as_pylance(uri: str, sql: str) -> None:
     assert _result(lance_core.dataset(uri), sql) == _result(lance.dataset(uri), sql)
 
 

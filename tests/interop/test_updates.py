@@ -159,7 +159,7 @@ def test_values_are_computed_and_cast_as_by_pylance(tmp_path: Path, updates: dic
         ({"i": "1"}, "", ValueError),
     ],
 )
-def test_arguments_are_refused_with_the_builtin_class_of_pylance(
+def test_arguments_are_refused_with_the_same_builtin_class_as_by_pylance(
     tmp_path: Path, updates: Any, where: Any, kind: type[Exception]
 ) -> None:
     lance.write_dataset(ROWS, tmp_path)

@@ -87,7 +87,7 @@ def _check_unless_refused(uri: str, predicate: str) -> None:
 @pytest.mark.parametrize("mixtures", [CONDITIONS, SUM_CONDITIONS, ANYTHING], ids=["conditions", "sums", "anything"])
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
-def test_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(
+def test_predicates_without_parentheses_find_the_same_rows_as_pylance_or_are_refused(
     uri: str, mixtures: st.SearchStrategy[str], data: st.DataObject
 ) -> None:
     _check_unless_refused(uri, data.draw(mixtures))
@@ -96,12 +96,16 @@ def test_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(
 @pytest.mark.slow
 @settings(max_examples=450, deadline=None, derandomize=True, database=None)
 @given(predicate=MIXTURES)
-def test_more_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(uri: str, predicate: str) -> None:
+def test_more_predicates_without_parentheses_find_the_same_rows_as_pylance_or_are_refused(
+    uri: str, predicate: str
+) -> None:
     _check_unless_refused(uri, predicate)
 
 
 @pytest.mark.soak
 @settings(max_examples=5000, deadline=None, derandomize=True, database=None)
 @given(predicate=MIXTURES)
-def test_many_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(uri: str, predicate: str) -> None:
+def test_many_predicates_without_parentheses_find_the_same_rows_as_pylance_or_are_refused(
+    uri: str, predicate: str
+) -> None:
     _check_unless_refused(uri, predicate)

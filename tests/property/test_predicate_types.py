@@ -325,14 +325,14 @@ def _check_random(tables: Pair, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.sampled(2)
-def test_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
+def test_mixtures_of_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
     for number in range(40):
         _check_random(tables, 40 * seed + number)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_many_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
+def test_many_mixtures_of_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
     for number in range(100):
         _check_random(tables, 100 * seed + number)
 
@@ -348,7 +348,7 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("left", INSTANTS)
 @pytest.mark.sampled(10)
-def test_arrow_expressions_of_dates_and_timestamps_find_the_rows_of_pylance(instants: Pair, left: str) -> None:
+def test_arrow_expressions_of_dates_and_timestamps_find_the_same_rows_as_pylance(instants: Pair, left: str) -> None:
     choose = random.Random(left)
     for right in INSTANTS:
         dtype, mild, _ = COLUMNS[right]

@@ -219,27 +219,27 @@ def _check_answers(uri: str, predicate: str) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_a_random_predicate_finds_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_a_random_predicate_finds_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     _check_answers(uri, predicate)
 
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_more_random_predicates_find_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_more_random_predicates_find_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     _check_answers(uri, predicate)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_many_random_predicates_find_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_many_random_predicates_find_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     _check_answers(uri, predicate)
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_a_delete_by_a_random_predicate_removes_the_rows_of_pylance(uri: str, predicate: str) -> None:
+def test_a_delete_by_a_random_predicate_removes_the_same_rows_as_pylance(uri: str, predicate: str) -> None:
     results = []
     for implementation in (lance, lance_core):
         with tempfile.TemporaryDirectory() as directory:

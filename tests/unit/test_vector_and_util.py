@@ -28,7 +28,7 @@ VECTORS = [[1.0, 2.0, 3.0], [4, 5, 6], [7.5, 8.5, float("nan")]]
         (dict(zip((1, 2, 3), VECTORS, strict=True)), {"names": ["key", "v"]}),
     ],
 )
-def test_vectors_become_the_tables_of_pylance(data, arguments: dict) -> None:
+def test_vectors_become_the_same_tables_as_in_pylance(data, arguments: dict) -> None:
     ours, theirs = vec_to_table(data, **arguments), lance.vector.vec_to_table(data, **arguments)
     assert ours.schema == theirs.schema
     assert repr(ours.to_pylist()) == repr(theirs.to_pylist())

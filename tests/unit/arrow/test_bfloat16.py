@@ -147,7 +147,7 @@ def test_numpy_arrays_share_the_memory_of_slices() -> None:
 
 
 def test_numpy_array_of_nulls_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="the array of 2 values has 1"):
+    with pytest.raises(InvalidInputError, match="1 of the 2 values are null"):
         bfloat16_array([1.0, None]).to_numpy()
 
 

@@ -96,7 +96,7 @@ def test_runs_per_value_is_not_misled_by_periodic_runs():
 
 
 @pytest.mark.parametrize("words", [np.zeros(1, np.int64), np.zeros(0, np.int64)])
-def test_runs_per_value_of_at_most_one_value_is_one(words):
+def test_runs_per_value_is_one_for_at_most_one_value(words):
     assert runs_per_value(words, 1.0) == 1.0
 
 

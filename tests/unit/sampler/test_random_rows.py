@@ -31,7 +31,7 @@ def numbers_of(batches, column: str = "k") -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, 30, 64])
-def test_same_seed_of_numpy_gives_the_rows_of_pylance(uri: str, count: int) -> None:
+def test_same_seed_of_numpy_gives_the_same_rows_as_pylance(uri: str, count: int) -> None:
     np.random.seed(7)
     ours = list(maybe_sample(uri, count, ["v", "k"], batch_size=25))
     np.random.seed(7)
