@@ -127,7 +127,7 @@ def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
     assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == {"lance_version_sensor"} | acting
 
 
-def test_the_interval_of_the_sensors_can_be_given() -> None:
+def test_the_interval_of_the_sensors_can_be_set() -> None:
     for interval, expected in ((None, {30, 300}), (2, {2})):
         defs = build_definitions([declaration("trips")], sensor_interval_seconds=interval)
         assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected

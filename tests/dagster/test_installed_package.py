@@ -106,7 +106,7 @@ DatasetDeclaration(key="a/b", uri="/x", source=FileSource(format=SourceFormat.CS
 """
 
 
-def test_the_rest_names_the_extra_that_it_requires(base: Environment, tmp_path: Path) -> None:
+def test_lance_pipelines_names_the_extra_that_it_requires(base: Environment, tmp_path: Path) -> None:
     hint = "pip install 'lance-pipelines[pipelines]'"
     assert hint in base.run("lance-pipelines", "--help", cwd=tmp_path, expected=1)
     assert hint in base.run("python", "-c", "from lance_pipelines import build_definitions", cwd=tmp_path, expected=1)

@@ -80,7 +80,7 @@ def launch(project, instance, **arguments) -> dg.DagsterRun:
     return instance.get_run_by_id(result.run_id)
 
 
-def test_a_run_by_materialize_has_the_tags_of_the_ingest_job(project, instance) -> None:
+def test_a_run_launched_with_materialize_has_the_tags_of_the_ingest_job(project, instance) -> None:
     run = launch(project, instance, asset_selection=[dg.AssetKey("events")])
     assert run.tags.items() >= job_tags("ingest", "events").items()
 

@@ -50,7 +50,7 @@ def test_dataset_without_a_source_has_every_job_but_ingest(defs: dg.Definitions)
     }
 
 
-def test_maintenance_compacts_what_the_own_asset_has_written(defs, instance, monkeypatch) -> None:
+def test_maintenance_compacts_what_the_asset_of_the_project_has_written(defs, instance, monkeypatch) -> None:
     monkeypatch.setattr(
         rewrite_fragments,
         "rewrite_tasks",
@@ -68,7 +68,7 @@ def test_maintenance_compacts_what_the_own_asset_has_written(defs, instance, mon
     assert observed.asset_observation.tags["dagster/data_version"].startswith("3-")
 
 
-def test_checks_read_what_the_own_asset_has_written(defs, instance) -> None:
+def test_checks_read_what_the_asset_of_the_project_has_written(defs, instance) -> None:
     materialize(defs, instance)
     result = defs.resolve_job_def("raw__events__check").execute_in_process(instance=instance)
     assert {evaluation.passed for evaluation in result.get_asset_check_evaluations()} == {True}

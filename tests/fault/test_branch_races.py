@@ -89,7 +89,7 @@ def test_no_row_is_lost_on_a_branch(uri: str) -> None:
         assert reader.dataset(uri).count_rows() == 6
 
 
-def test_simultaneous_branch_creates_and_deletes_keep_the_main_line_whole(uri: str) -> None:
+def test_simultaneous_branch_creates_and_deletes_keep_the_main_branch_whole(uri: str) -> None:
     barrier = Barrier(NUM_WRITERS)
 
     def work(number: int) -> None:
@@ -297,7 +297,7 @@ def test_a_writer_clock_ahead_does_not_merge_a_branch_with_its_predecessor(
 
 
 @pytest.mark.parametrize("num_appends", [0, 1, 2])
-def test_maker_of_a_branch_that_gives_way_removes_no_version_of_others(
+def test_creator_of_a_branch_that_backs_off_removes_no_version_of_others(
     uri: str, num_appends: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first version was removed as that of a maker who was killed; another has its number."""

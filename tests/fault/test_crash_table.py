@@ -91,7 +91,7 @@ def test_an_append_killed_after_its_data_files_leaves_orphaned_files(uri: str) -
 
 
 @pytest.mark.parametrize("directory", ["_transactions", "_deletions"])
-def test_row_2t_a_delete_killed_before_a_rename_leaves_a_temporary_file(uri: str, directory: str) -> None:
+def test_a_delete_killed_before_a_rename_leaves_a_temporary_file(uri: str, directory: str) -> None:
     _killed(uri, lambda uri: lance_core.dataset(uri).delete("a = 2"), "rename", f"{directory}/", after=False)
     _goes_on(uri, 1, 3)
     _removed_after_a_week(uri, directory, ".tmp")

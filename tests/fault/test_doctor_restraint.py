@@ -138,7 +138,7 @@ def test_an_unrecorded_branch_that_is_needed_is_kept(uri: str, use: str) -> None
         lance_core.dataset(uri).branches.delete("x")
 
 
-def test_a_finding_that_has_changed_since_is_not_repaired(uri: str) -> None:
+def test_a_problem_that_has_changed_since_is_not_repaired(uri: str) -> None:
     lance_core.dataset(uri).create_branch("x")
     _forget(uri, "x")
     temporary = _put(Path(uri) / "_transactions/.tmpabcdef")

@@ -91,5 +91,5 @@ def test_changes_of_four_processes_on_other_tables_keep_every_row_once(kind: str
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(TABLES))
-def test_changes_of_four_processes_for_long_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_changes_of_four_processes_for_a_long_time_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 50)

@@ -50,12 +50,12 @@ def _history(library: object, uri: str, num_commits: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_after_version_three_two_and_three_remain(library: str, tmp_path: Path) -> None:
+def test_an_automatic_cleanup_keeps_the_new_version_and_the_one_before(library: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     assert _history(LIBRARIES[library], uri, 4) == [[2, 3], [2, 3, 4], [2, 3, 4, 5], [5, 6]]
 
 
-def test_versions_of_the_last_ten_minutes_stay_unless_the_config_says_otherwise(tmp_path: Path) -> None:
+def test_versions_of_the_last_ten_minutes_stay_unless_the_config_sets_another_age(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="1", retain_versions="1", min_age="10m")
     assert _history(lance_core, uri, 3)[-1] == [1, 2, 3, 4, 5]
     lance_core.dataset(uri).update_config({f"{PREFIX}min_age": None})
@@ -64,7 +64,7 @@ def test_versions_of_the_last_ten_minutes_stay_unless_the_config_says_otherwise(
     assert _versions(uri) == [8, 9]
 
 
-def test_automatic_cleanups_of_lance_core_and_pylance_in_turns_keep_every_row(tmp_path: Path) -> None:
+def test_automatic_cleanups_of_lance_core_and_pylance_in_turn_keep_every_row(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     for number in range(10):
         _append((lance_core, lance)[number % 2], uri)

@@ -89,7 +89,7 @@ def test_a_branch_cleanup_keeps_the_roots_of_branches_below_it(uri: str) -> None
         assert _values(f"{uri}/tree/{name}") == [*range(10), *range(50, 55)]
 
 
-def test_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> None:
+def test_a_cleanup_of_the_main_branch_considers_branches_of_branches(uri: str) -> None:
     lance.dataset(uri).create_branch("one", 1).create_branch("two").create_branch("three")
     lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).branches.delete("three")
@@ -144,7 +144,7 @@ def test_a_branch_without_a_record_is_not_cleaned_up(uri: str) -> None:
 @pytest.mark.parametrize(
     "document", [None, {"parentBranch": None, "parentVersion": 1, "createAt": 0, "manifestSize": 1}]
 )
-def test_the_main_line_keeps_files_of_a_branch_whose_parent_is_not_recorded(
+def test_the_main_branch_keeps_files_of_a_branch_whose_parent_is_not_recorded(
     tmp_path: Path, document: dict[str, object] | None
 ) -> None:
     uri = str(tmp_path / "table")

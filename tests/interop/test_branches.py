@@ -161,7 +161,7 @@ def test_branches_of_branches_list_every_root_as_a_base_path(uri: str, maker: Mo
 
 
 @BOTH
-def test_tags_of_branches_lie_in_the_main_root(uri: str, maker: ModuleType) -> None:
+def test_tags_of_branches_are_stored_in_the_main_root(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b", 2)
     maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
     branch = maker.dataset(f"{uri}/tree/b")

@@ -96,7 +96,7 @@ def test_a_branch_made_from_a_detached_version_holds_its_files(detached: tuple[P
         assert library.dataset(str(root)).checkout_version(("db", version)).to_table().num_rows == 8
 
 
-def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_line(tmp_path: Path) -> None:
+def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_branch(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
     lance.write_dataset(_rows(3), root).create_branch("b")
     branch = f"{root}/tree/b"

@@ -357,7 +357,7 @@ def test_a_compaction_result_of_another_read_version_keeps_its_files(uri: str) -
 
 
 @pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
-def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Callable[..., object]) -> None:
+def test_inconsistent_results_are_refused(uri: str, tmp_path, commit: Callable[..., object]) -> None:
     dataset, (first, second) = executed(uri)
     [new], [file] = first.new_fragments, first.new_fragments[0].files
     victim = tmp_path / "victim"

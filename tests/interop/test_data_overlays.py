@@ -382,7 +382,7 @@ def _ours(metadata: lance.FragmentMetadata) -> lance_core.FragmentMetadata:
 
 @pytest.mark.parametrize("library", [lance, lance_core])
 @pytest.mark.parametrize("kind", ["shallow", "deep", "branch"])
-def test_clones_and_branches_bring_overlays_along(tmp_path: Path, library: object, kind: str) -> None:
+def test_clones_and_branches_keep_their_overlays(tmp_path: Path, library: object, kind: str) -> None:
     path = make_table(tmp_path)
     cover(path, lay_with_theirs)
     before = same(path).to_pylist()

@@ -33,7 +33,7 @@ def _same(uri: str) -> list[int]:
 
 
 @BOTH
-def test_deletes_of_lance_core_and_pylance_in_turns_leave_the_same_rows(
+def test_deletes_of_lance_core_and_pylance_in_turn_leave_the_same_rows(
     tmp_path: Path, first: ModuleType, second: ModuleType
 ) -> None:
     uri = _write(tmp_path / "t")

@@ -156,7 +156,7 @@ def table(request: pytest.FixtureRequest, server: S3Server, tmp_path: Path) -> T
     return made
 
 
-def test_appends_of_lance_core_and_pylance_in_turns_share_one_dynamodb_table(dynamo: Table) -> None:
+def test_appends_of_lance_core_and_pylance_in_turn_share_one_dynamodb_table(dynamo: Table) -> None:
     for version in range(3, 9):
         assert dynamo.append(version, "lance" if version % 2 else "lance_core") == version
     for library in LIBRARIES:

@@ -193,7 +193,7 @@ def _new_fragment(library: ModuleType, uri: str, row_ids: list[int] | None = Non
 @LIBRARIES
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("new_id", [0, 7])
-def test_new_fragments_stand_after_those_of_the_table(
+def test_new_fragments_are_listed_after_those_of_the_table(
     tmp_path: Path, library: ModuleType, position: int, new_id: int
 ) -> None:
     uri = str(tmp_path / "t")
@@ -211,7 +211,7 @@ def test_new_fragments_stand_after_those_of_the_table(
 
 
 @LIBRARIES
-def test_new_fragments_of_a_merge_bring_no_row_ids(tmp_path: Path, library: ModuleType) -> None:
+def test_new_fragments_of_a_merge_have_no_row_ids(tmp_path: Path, library: ModuleType) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), uri, enable_stable_row_ids=True)
     with pytest.raises((OSError, LanceError), match="row ids"):

@@ -296,7 +296,7 @@ def test_deletes_of_single_fragments_by_pylance_are_committed_together(uri: str)
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_pylance_indices_answer_right_after_a_delete_of_lance_core(uri: str, kind: str, stable: bool) -> None:
+def test_pylance_indices_give_correct_answers_after_a_delete_of_lance_core(uri: str, kind: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)
     lance.dataset(uri).create_scalar_index("a", kind)
     rows = {0: BitMap([3]), 2: BitMap(range(10))}
@@ -308,7 +308,7 @@ def test_pylance_indices_answer_right_after_a_delete_of_lance_core(uri: str, kin
 
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
-def test_pylance_indices_answer_right_after_a_rewrite_of_lance_core(uri: str, kind: str) -> None:
+def test_pylance_indices_give_correct_answers_after_a_rewrite_of_lance_core(uri: str, kind: str) -> None:
     _create(uri)
     lance.dataset(uri).create_scalar_index("a", kind)
     lance.dataset(uri).delete("a in (3, 15)")

@@ -92,7 +92,7 @@ def test_deletes_are_merged_with_updates_of_other_rows(uri: str) -> None:
     lance.dataset(uri).validate()
 
 
-def test_a_fragment_that_both_emptied_is_gone(uri: str) -> None:
+def test_a_fragment_that_both_emptied_is_removed(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).delete("a < 10 and a != 3")
     _commit(uri, planned, 3)

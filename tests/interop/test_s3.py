@@ -158,7 +158,7 @@ def test_opening_by_any_name_costs_three_requests_at_most(
     assert proxy.methods() == []
 
 
-def test_a_branch_is_opened_from_a_handle_of_the_main_line_by_two_requests(
+def test_a_branch_is_opened_from_a_handle_of_the_main_branch_by_two_requests(
     server: S3Server, proxy: FaultProxy, varied: str
 ) -> None:
     dataset = lance_core.dataset(varied, storage_options=server.options(aws_endpoint=proxy.endpoint))

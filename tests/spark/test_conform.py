@@ -48,7 +48,7 @@ def test_every_slice_with_null_lists_and_null_items_keeps_its_values(values: lis
             assert conformed.column(0).to_pylist() == values[start:stop]
 
 
-def test_null_lists_that_keep_their_room_are_not_copied() -> None:
+def test_null_lists_that_occupy_values_are_not_copied() -> None:
     values = pa.array([1, 2, 3, 4], pa.float32())
     column = pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), values, mask=pa.array([False, True]))
     (vectors,) = conform_batch(pa.RecordBatch.from_arrays([column], names=["v"]), VECTOR).columns

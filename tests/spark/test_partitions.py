@@ -152,7 +152,7 @@ def test_overwrite_for_a_day_is_refused_because_it_would_remove_the_others(days:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inferred", ["string", "date"])
-def test_days_of_csv_files_by_text_or_date(
+def test_days_of_csv_files_are_selected_as_text_or_dates(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance, inferred: str
 ) -> None:
     directory = tmp_path / "in"

@@ -282,7 +282,7 @@ def test_a_query_that_fails_on_a_row_raises_invalid_input(spark: SparkSession, u
 
 
 @pytest.mark.slow
-def test_a_worker_killed_again_and_again_fails_the_write(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_worker_killed_repeatedly_fails_the_write(spark: SparkSession, uri: str, token: str) -> None:
     def die(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
 

@@ -205,7 +205,7 @@ def test_a_delete_planned_by_fragment_on_a_defective_table_is_committed(name: st
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_pylance_commit_on_a_defective_table_is_read_right(name: str, tmp_path: Path) -> None:
+def test_a_pylance_commit_on_a_defective_table_is_read_correctly(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     lance.dataset(uri).update_config({"key": "value"})
     columns = list(case.rows(()))

@@ -113,7 +113,7 @@ def test_key_unique_names_the_repeated_key_and_its_rows(uri) -> None:
     assert text == "1 row with the same id as another row: {'id': 2} in 2 rows (fragment 0 row 1 … fragment 2 row 0)"
 
 
-def test_a_key_column_that_does_not_exist_is_a_finding(uri) -> None:
+def test_a_key_column_that_does_not_exist_is_reported_as_a_problem(uri) -> None:
     bad = CheckedVersion(dataset=lance_core.dataset(uri), settings=CheckSettings(key=["x"]), policy=MaintenancePolicy())
     for name in ("key_nulls", "key_unique"):
         assert evaluate(name, bad).text == "key column 'x' does not exist; the dataset has ['id']"
@@ -155,7 +155,7 @@ def test_pylance_reads_the_version(uri) -> None:
 
 
 @pytest.mark.slow
-def test_pylance_failure_is_a_finding(uri) -> None:
+def test_pylance_failure_is_reported_as_a_problem(uri) -> None:
     examined = subject(uri)
     for path in Path(uri, "data").iterdir():
         path.unlink()

@@ -48,9 +48,7 @@ def test_add_columns_adds_nulls_to_every_row_and_writes_no_data_file(
     dataset.validate()
 
 
-def test_add_columns_after_which_rows_are_appended_with_and_without_the_column(
-    dataset: lance_core.LanceDataset, uri: str
-) -> None:
+def test_rows_with_and_without_an_added_column_are_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
     dataset.add_columns([pa.field("b", pa.int64()), pa.field("c", pa.list_(pa.int8()))])
     lance_core.write_dataset(pa.table({"a": [5], "s": [{"x": 1}], "b": [9]}), uri, mode="append")
     latest = lance_core.dataset(uri)

@@ -54,7 +54,7 @@ def test_modes_that_contradict_each_other_are_refused(values: dict[str, object],
         _declared(**values)
 
 
-def test_the_default_schema_mode_follows_the_mode_also_when_that_is_replaced() -> None:
+def test_the_default_schema_mode_follows_the_mode_even_when_the_mode_is_replaced() -> None:
     declaration = _declared()
     assert declaration.effective_schema_mode is SchemaMode.ERROR
     changed = dataclasses.replace(declaration, mode=WriteMode.OVERWRITE)

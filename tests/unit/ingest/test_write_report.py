@@ -58,7 +58,7 @@ def test_write_report_of_a_partition_says_how_many_rows_were_replaced(warehouse,
     assert report_write(staged[1], warehouse.commit(staged[1])).rows_replaced == 3
 
 
-def test_write_report_of_a_partition_without_the_version_before_does_not_know_the_rows(warehouse, numbers) -> None:
+def test_write_report_of_a_partition_without_the_previous_version_omits_the_replaced_rows(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = _partition(warehouse, numbers(1))
     outcome = warehouse.commit(staged)

@@ -73,7 +73,7 @@ def test_replacement_is_an_update_that_moves_no_rows(dataset: lance_core.LanceDa
     assert (operation.update_mode, operation.fields_modified) == ("rewrite_rows", [])
 
 
-def test_replacement_with_an_expression_and_other_kinds_of_rows(dataset: lance_core.LanceDataset) -> None:
+def test_replacement_accepts_expressions_and_every_kind_of_rows(dataset: lance_core.LanceDataset) -> None:
     dataset.replace_rows(pc.field("day") == 3, {"day": [3], "v": [33]})
     dataset.replace_rows("day = 4", [{"day": 4, "v": 44}])
     dataset.replace_rows("day = 1", [], schema=ROWS.schema)
