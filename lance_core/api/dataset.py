@@ -1068,7 +1068,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     ) -> UpdateResult:
         """Give columns new values in the rows that match a condition. Creates a version and moves this handle to it.
 
-        The rows are written anew, with all their columns, to new fragments; stable row ids are kept. Concurrent deletes
+        The rows are rewritten, with all their columns, to new fragments; stable row ids are kept. Concurrent deletes
         of other rows are merged; after other conflicts, the update is planned again on the latest version. A version is
         created even if no row matches.
 

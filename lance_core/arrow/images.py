@@ -288,7 +288,7 @@ class FixedShapeImageTensorType(_ImageType):
         shape = json.loads(serialized)["shape"]
         dtype = cls(storage_type.value_type, shape)
         if dtype.storage_type.list_size != storage_type.list_size:
-            raise TypeError(f"the storage type of images of shape {shape} must fit it, found {storage_type}")
+            raise TypeError(f"images of shape {shape} require storage type {dtype.storage_type}, found {storage_type}")
         return dtype
 
     def __arrow_ext_class__(self) -> type[FixedShapeImageTensorArray]:  # pyarrow's name

@@ -94,7 +94,7 @@ class _Plan:
     Attributes:
         schema: the new schema.
         required: paths of the columns that become required, and so must not contain nulls.
-        before: the columns that are written anew.
+        before: the columns that are rewritten.
         after: the same columns with new types, and new ids where values are cast; without fields if none are.
     """
 
@@ -203,7 +203,7 @@ def _plan(view: TableView, changes: Sequence[tuple[str, _Change]]) -> _Plan:
 
 
 def _written_field(trail: Sequence[Field], version: LanceFileVersion) -> Field:
-    """Return the field that is written anew when the last field of a path is cast.
+    """Return the field that is rewritten when the last field of a path is cast.
 
     A list stays in one file, because the files of its members would repeat its lengths. In format 2.0, a whole column
     stays in one file: the reference cannot read structs that are split.

@@ -55,7 +55,7 @@ class SignedUrls:
         return url
 
     def forget(self, bucket: str, key: str) -> None:
-        """Sign the URL of an object anew the next time, because a request with it failed."""
+        """Discard the URL of an object, because a request with it failed; the next request signs a new one."""
         self._urls.pop((bucket, key), None)
 
     async def _root(self, api: Any, bucket: str) -> str:

@@ -1,4 +1,4 @@
-"""Updates columns in place: the columns of the source are written anew for the fragments with updated rows.
+"""Updates columns in place: the columns of the source are rewritten for the fragments with updated rows.
 
 Rows keep their places. This is how updates are written if the builder asks for it, if the source lacks members of a
 struct, or if it lacks columns and there is a scalar index on the key column. Otherwise, updated rows are moved.

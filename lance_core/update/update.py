@@ -94,7 +94,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTask:
-    """One task of an update: fragments whose matching rows are written anew.
+    """One task of an update: fragments whose matching rows are rewritten.
 
     Attributes:
         read_version: the version on which the plan is based.

@@ -168,7 +168,7 @@ def test_types_check_their_storage_types() -> None:
         EncodedImageType(pa.string())
     with pytest.raises(InvalidInputError, match="at least one dimension"):
         FixedShapeImageTensorType(pa.uint8(), ())
-    with pytest.raises(TypeError, match="must fit it"):
+    with pytest.raises(TypeError, match="require storage type"):
         FixedShapeImageTensorType.__arrow_ext_deserialize__(pa.list_(pa.uint8(), 2), b'{"shape": [3]}')
 
 
