@@ -165,8 +165,8 @@ class MergeInsertBuilder(PylanceClass):
         """Set how updated rows are written.
 
         Args:
-            mode: "rewrite_rows" moves whole rows to new fragments. "rewrite_columns" rewrites the columns of the source for
-                all rows of the fragments with updated rows; it is possible if rows are only updated, and the source
+            mode: "rewrite_rows" moves whole rows to new fragments. "rewrite_columns" rewrites the columns of the source
+                for all rows of the fragments with updated rows; it is possible if rows are only updated, and the source
                 lacks a column. "auto" rewrites columns if the source lacks some, and there is a scalar index on the key
                 column, and moves rows otherwise. Columns are always rewritten if the source lacks members of a struct.
 
