@@ -1,5 +1,7 @@
 """S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
+Read requests are first sent through obstore (:mod:`~lance_core.io.native_reads`), which costs less.
+
 Requests run on fsspec's thread. Each process has its own connection: a connection created before a fork belongs to the
 parent process, and the child process creates its own connection for its first request.
 
@@ -18,26 +20,38 @@ import os
 import random
 import time
 from collections import OrderedDict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import LanceError, NotFoundError, StorageError
+from lance_core.io.native_reads import FirstReadError, NativeReads
 from lance_core.io.s3_errors import translate
 from lance_core.io.signed_urls import SignedUrls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+    from lance_core.io.byte_range import ByteRange
     from lance_core.io.s3_settings import S3Settings
 
-__all__ = ["DIRECTORY_BUCKET", "PARALLEL_REQUESTS", "S3Client", "client_of"]
+__all__ = ["DIRECTORY_BUCKET", "S3Client", "client_of"]
 
 DIRECTORY_BUCKET: Final = "--x-s3"
 """Suffix of the names of directory buckets."""
 
-PARALLEL_REQUESTS: Final = 32
-"""Maximum number of requests that one call sends concurrently."""
+_PARALLEL_CALLS: Final = 64
+_CALL_REQUESTS: Final = 4
+"""Maximum number of calls that read ranges at the same time, and of the requests of such a call."""
+
+_LARGE_BYTES: Final = 1024 * 1024
+"""So large a range is read with a call of its own."""
+
+_MAX_NATIVE_FAILURES: Final = 3
+"""After so many failures of obstore, the first attempts use signed URLs, unless one of its requests has succeeded."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -78,14 +92,14 @@ def client_of(settings: S3Settings) -> S3Client:
 class ReadBytes(NamedTuple):
     """The bytes that a request returned, and the size in bytes of the object that contains them."""
 
-    data: bytes
+    data: pa.Buffer
     object_bytes: int
 
     @classmethod
     def of(cls, data: bytes, content_range: str) -> Self:
         """Return the bytes of a response with this header; it is empty if the response contains the whole object."""
         _, _, object_bytes = content_range.rpartition("/")
-        return cls(data, int(object_bytes) if object_bytes.isdecimal() else len(data))
+        return cls(pa.py_buffer(data), int(object_bytes) if object_bytes.isdecimal() else len(data))
 
 
 class S3Client:
@@ -99,7 +113,11 @@ class S3Client:
         """Create the client without connecting."""
         self._settings = settings
         self._connections: dict[int, Any] = {}
+        self._semaphores: dict[int, asyncio.Semaphore] = {}
         self._urls: SignedUrls | None = None if settings.requester_pays else SignedUrls(anonymous=settings.anonymous)
+        self._native = NativeReads(settings)
+        self._native_failures = 0
+        self._is_proven = False
 
     def __repr__(self) -> str:
         """Return a representation that contains the endpoint."""
@@ -144,23 +162,96 @@ class S3Client:
 
         return await self._repeating(send, _VERBS.get(operation, "write"), place, once=once)
 
-    async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> ReadBytes:
-        """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated.
+    async def read(self, bucket: str, key: str, place: str, max_bytes: int | None = None) -> ReadBytes:
+        """Read an object or its last bytes. If the response is incomplete, the whole read is repeated.
 
-        The first attempt uses a signed URL. If it fails, the client of botocore repeats the request: it follows
-        redirects to other regions, refreshes credentials, and reports errors.
+        The first attempt uses obstore, or a signed URL. If it fails, the client of botocore repeats the request: it
+        follows redirects to other regions, refreshes credentials, and reports errors.
         """
-        # Directory buckets require the credentials of a session.
-        is_directory = self._settings.express or bucket.endswith(DIRECTORY_BUCKET)
-        urls = None if is_directory else self._urls
-        status = 0
-        if urls is not None:
-            status, found = await self._read_signed(urls, bucket, key, byte_range)
-            if status in _FOUND:
-                return found
-            if status == _MISSING and b"<Code>NoSuchKey</Code>" in found.data:
-                raise NotFoundError(f"cannot read {place}: the object does not exist", path=place, status=status)
+        byte_range = None if max_bytes is None else f"bytes=-{max_bytes}"
+        urls = self._urls_of(bucket)
+        if urls is None or not self._is_native():
+            return await self._read(urls, bucket, key, place, byte_range)
+        try:
+            api = await self._api()
+            found = ReadBytes(*await self._native.end(api, await urls.root(api, bucket), bucket, key, max_bytes))
+        except FirstReadError as failure:
+            self._native_failures += 1
+            return await self._repeat(failure, bucket, key, place, byte_range)
+        self._is_proven = True
+        return found
+
+    async def read_ranges(self, bucket: str, key: str, place: str, extents: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Read ranges of an object with one request each; several requests run concurrently. See :meth:`read`.
+
+        The bytes of a range that extends past the end of the object are too few.
+
+        Args:
+            bucket: name of the bucket.
+            key: key of the object.
+            place: the object, for messages.
+            extents: the ranges in ascending order.
+        """
+        parts = await asyncio.gather(*(self._read_part(bucket, key, place, part) for part in _parts(extents)))
+        return [buffer for part in parts for buffer in part]
+
+    async def _read_part(self, bucket: str, key: str, place: str, extents: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Read some ranges of an object."""
+        async with self._calls():
+            urls = self._urls_of(bucket)
+            read = functools.partial(self._read, urls)
+            if urls is not None and self._is_native():
+                try:
+                    api = await self._api()
+                    buffers = await self._native.ranges(api, await urls.root(api, bucket), bucket, key, extents)
+                except FirstReadError as failure:
+                    read = functools.partial(self._repeat, failure)
+                    self._native_failures += 1
+                else:
+                    self._is_proven = True
+                    return buffers
+            ranges = [f"bytes={extent.start}-{extent.stop - 1}" for extent in extents]
+            found = await asyncio.gather(*(read(bucket, key, place, byte_range) for byte_range in ranges))
+        return [each.data for each in found]
+
+    async def _read(
+        self, urls: SignedUrls | None, bucket: str, key: str, place: str, byte_range: str | None
+    ) -> ReadBytes:
+        """Send a request with a signed URL, or with the client of botocore."""
+        if urls is None:
+            return await self._repeat(None, bucket, key, place, byte_range)
+        try:
+            return await self._read_signed(urls, bucket, key, byte_range)
+        except FirstReadError as failure:
             urls.forget(bucket, key)
+            return await self._repeat(failure, bucket, key, place, byte_range)
+
+    async def _read_signed(self, urls: SignedUrls, bucket: str, key: str, byte_range: str | None) -> ReadBytes:
+        api = await self._api()
+        headers = {} if byte_range is None else {"Range": byte_range}
+        try:
+            url = await urls.url(api, bucket, key)
+            status, data, content_range = await api._endpoint.http_session.fetch(url, headers)
+        except Exception:  # noqa: BLE001  # the client repeats the request, and reports its error
+            raise FirstReadError from None
+        if status not in _FOUND:
+            raise FirstReadError(status, is_missing=b"<Code>NoSuchKey</Code>" in data)
+        return ReadBytes.of(data, content_range)
+
+    async def _repeat(
+        self, failure: FirstReadError | None, bucket: str, key: str, place: str, byte_range: str | None
+    ) -> ReadBytes:
+        """Send a request with the client of botocore, after the first attempt failed.
+
+        Args:
+            failure: how it failed; None if there was no first attempt.
+            bucket: name of the bucket.
+            key: key of the object.
+            place: the object, for messages.
+            byte_range: the header ``Range``, if any.
+        """
+        if failure is not None and failure.is_missing:
+            raise NotFoundError(f"cannot read {place}: the object does not exist", path=place, status=failure.status)
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -171,25 +262,34 @@ class S3Client:
                 data: bytes = await body.read()
             return ReadBytes.of(data, answer.get("ContentRange", ""))
 
-        failed = urls is not None and status not in _REFUSED and self._settings.max_retries > 0
-        found = await self._repeating(send, "read", place, once=False, num_failed=int(failed))
-        if status in _REFUSED:
-            # This server does not accept signed URLs.
+        is_refused = failure is not None and failure.status in _REFUSED
+        counts = failure is not None and not is_refused and self._settings.max_retries > 0
+        try:
+            found = await self._repeating(send, "read", place, once=False, num_failed=int(counts))
+        except LanceError as error:
+            if byte_range is not None and _is_outside(error):
+                return ReadBytes(pa.py_buffer(b""), 0)
+            raise
+        if is_refused:
+            # This server accepts neither signed URLs nor the requests of obstore.
             self._urls = None
         return found
 
-    async def _read_signed(
-        self, urls: SignedUrls, bucket: str, key: str, byte_range: str | None
-    ) -> tuple[int, ReadBytes]:
-        """Send one request with a signed URL. Return the status, and the bytes; a status of 0 means no response."""
-        api = await self._api()
-        headers = {} if byte_range is None else {"Range": byte_range}
-        try:
-            url = await urls.url(api, bucket, key)
-            status, data, content_range = await api._endpoint.http_session.fetch(url, headers)
-        except Exception:  # noqa: BLE001  # the client repeats the request, and reports its error
-            return 0, ReadBytes(b"", 0)
-        return status, ReadBytes.of(data, content_range)
+    def _urls_of(self, bucket: str) -> SignedUrls | None:
+        """Return what signs the first attempts; None if there shall be none."""
+        # Directory buckets require the credentials of a session.
+        return None if self._settings.express or bucket.endswith(DIRECTORY_BUCKET) else self._urls
+
+    def _is_native(self) -> bool:
+        """Return whether obstore sends the first attempts."""
+        return self._native.is_usable and (self._is_proven or self._native_failures < _MAX_NATIVE_FAILURES)
+
+    def _calls(self) -> asyncio.Semaphore:
+        """Return the semaphore that limits the concurrent calls of this process."""
+        pid = os.getpid()
+        if pid not in self._semaphores:
+            self._semaphores[pid] = asyncio.Semaphore(_PARALLEL_CALLS)
+        return self._semaphores[pid]
 
     def payer(self) -> dict[str, str]:
         """Return the parameters by which the requester agrees to pay; empty if ``requester_pays`` is not set."""
@@ -231,6 +331,18 @@ class S3Client:
                 found = self._connections.get(pid) or _connect(self._settings)
                 self._connections[pid] = found
         return found
+
+
+def _is_outside(error: LanceError) -> bool:
+    """Return whether a request failed because the requested range is outside the object."""
+    return error.context.get("code") == "InvalidRange" or error.context.get("status") == 416
+
+
+def _parts(extents: Sequence[ByteRange]) -> Iterator[Sequence[ByteRange]]:
+    """Divide ranges into those that are read with one call, in the same order."""
+    for is_large, group in groupby(extents, lambda extent: extent.num_bytes >= _LARGE_BYTES):
+        alike, num_together = list(group), 1 if is_large else _CALL_REQUESTS
+        yield from (alike[start : start + num_together] for start in range(0, len(alike), num_together))
 
 
 @functools.cache

@@ -21,19 +21,18 @@ Source: API of Amazon S3; requests of pylance 14.0.2.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_core.errors import CorruptDataError, LanceError, NotFoundError, StorageError
+from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.byte_range import coalesce_ranges
 from lance_core.io.condition_probe import require_condition
 from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.read_costs import REMOTE_COSTS, ReadCosts
-from lance_core.io.s3_client import DIRECTORY_BUCKET, PARALLEL_REQUESTS, S3Client, client_of
+from lance_core.io.s3_client import DIRECTORY_BUCKET, S3Client, client_of
 from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from lance_core.io.byte_range import ByteRange, CoalescedRead
+    from lance_core.io.byte_range import ByteRange
 
 __all__ = ["S3Store", "open_s3_store"]
 
@@ -116,8 +115,8 @@ class S3Store:
     def get(self, path: str) -> pa.Buffer:
         key = self._key(path)
         read = self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path)))
-        self.counters.add_read(1, len(read.data))
-        return pa.py_buffer(read.data)
+        self.counters.add_read(1, read.data.size)
+        return read.data
 
     def map(self, path: str) -> pa.Buffer:
         return self.get(path)
@@ -137,33 +136,24 @@ class S3Store:
             max_gap_bytes=self._capabilities.read_costs.near_bytes,
             max_extent_bytes=_MAX_EXTENT_BYTES,
         )
-        free = asyncio.Semaphore(PARALLEL_REQUESTS)
-
-        async def one(read: CoalescedRead) -> pa.Buffer:
-            async with free:
-                return await self._read_extent(path, read.extent)
-
-        buffers = await asyncio.gather(*(one(read) for read in reads))
-        self.counters.add_read(len(reads), sum([read.extent.num_bytes for read in reads]))
+        extents = [read.extent for read in reads]
+        shown = self.uri_of(path)
+        buffers = await self._client.read_ranges(self._bucket, self._key(path), shown, extents)
+        self.counters.add_read(len(reads), sum([extent.num_bytes for extent in extents]))
         found = [pa.py_buffer(b"")] * len(ranges)
         for read, buffer in zip(reads, buffers, strict=True):
+            _check_length(shown, path, read.extent, buffer.size)
             for member in read.members:
                 place = ranges[wanted[member]]
                 found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
         return found
 
     def get_tail(self, path: str, max_bytes: int) -> tuple[pa.Buffer, int]:
-        place, key = self.uri_of(path), self._key(path)
-        try:
-            read = self._client.wait_for(lambda: self._client.read(self._bucket, key, place, f"bytes=-{max_bytes}"))
-        except LanceError as error:
-            # The server refuses to read the end of an empty object.
-            if _is_outside(error):
-                return pa.py_buffer(b""), 0
-            raise
-        self.counters.add_read(1, len(read.data))
-        tail = pa.py_buffer(read.data)
-        return tail.slice(max(0, tail.size - max_bytes)), read.object_bytes
+        key = self._key(path)
+        # A server refuses to read the end of an empty object: no bytes are returned.
+        read = self._client.wait_for(lambda: self._client.read(self._bucket, key, self.uri_of(path), max_bytes))
+        self.counters.add_read(1, read.data.size)
+        return read.data.slice(max(0, read.data.size - max_bytes)), read.object_bytes
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
@@ -241,25 +231,6 @@ class S3Store:
                 return
             asked["ContinuationToken"] = token
 
-    async def _read_extent(self, path: str, extent: ByteRange) -> pa.Buffer:
-        asked = f"bytes={extent.start}-{extent.stop - 1}"
-        found = 0
-        try:
-            data = (await self._client.read(self._bucket, self._key(path), self.uri_of(path), asked)).data
-            found = len(data)
-        except LanceError as error:
-            if not _is_outside(error):
-                raise
-        if found != extent.num_bytes:
-            raise CorruptDataError(
-                f"{self.uri_of(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
-                path=path,
-                offset=extent.start,
-                expected=extent.num_bytes,
-                found=found,
-            )
-        return pa.py_buffer(data)
-
     def _key(self, path: str) -> str:
         bucket, _, key = path.partition("/")
         if bucket != self._bucket:
@@ -273,6 +244,12 @@ class S3Store:
         return {**self._object(path), **placement(self._client.settings)}
 
 
-def _is_outside(error: LanceError) -> bool:
-    """Return whether a request failed because the requested range is outside the object."""
-    return error.context.get("code") == "InvalidRange" or error.context.get("status") == 416
+def _check_length(shown: str, path: str, extent: ByteRange, found: int) -> None:
+    if found != extent.num_bytes:
+        raise CorruptDataError(
+            f"{shown}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
+            path=path,
+            offset=extent.start,
+            expected=extent.num_bytes,
+            found=found,
+        )

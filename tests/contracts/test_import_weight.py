@@ -4,7 +4,20 @@ import json
 import subprocess
 import sys
 
-HEAVY = ["dagster", "pyspark", "pandas", "lance", "s3fs", "fsspec", "boto3", "numba", "grpc", "sqlglot", "datafusion"]
+HEAVY = [
+    "dagster",
+    "pyspark",
+    "pandas",
+    "lance",
+    "s3fs",
+    "obstore",
+    "fsspec",
+    "boto3",
+    "numba",
+    "grpc",
+    "sqlglot",
+    "datafusion",
+]
 
 REFUSE_IMPORTS = """
 import sys
