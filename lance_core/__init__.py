@@ -23,14 +23,18 @@ from lance_core.absent import missing_name
 
 if TYPE_CHECKING:
     from lance_core import arrow as arrow
+    from lance_core import bitmap as bitmap
     from lance_core import blob as blob
     from lance_core import commit as commit
+    from lance_core import debug as debug
     from lance_core import errors as errors
     from lance_core import file as file
     from lance_core import fragment as fragment
+    from lance_core import log as log
     from lance_core import metadata as metadata
     from lance_core import optimize
     from lance_core import progress as progress
+    from lance_core import pydantic as pydantic
     from lance_core import repair as repair
     from lance_core import sampler as sampler
     from lance_core import schema as schema
@@ -94,6 +98,7 @@ if TYPE_CHECKING:
     from lance_core.file.lance_session import LanceFileSession
     from lance_core.file.session import Session
     from lance_core.io.io_counters import bytes_read_counter, iops_counter
+    from lance_core.log import set_logger
     from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
@@ -195,6 +200,7 @@ __all__ = [
     "optimize",
     "sanitize_ts",
     "schema_to_json",
+    "set_logger",
     "write_dataset",
     "write_fragments",
 ]
@@ -209,15 +215,19 @@ del globals()["dataset"]
 
 _MODULES: Final = (
     "arrow",
+    "bitmap",
     "blob",
     "commit",
+    "debug",
     "errors",
     "file",
     "fragment",
+    "log",
     "metadata",
     "optimize",
     "repair",
     "progress",
+    "pydantic",
     "sampler",
     "schema",
     "types",
@@ -276,6 +286,7 @@ _HOMES: Final = {
     "json_to_schema": "lance_core.schema.schema_json",
     "migrate_manifest_paths_v2": "lance_core.api.open_dataset",
     "sanitize_ts": "lance_core.public.times",
+    "set_logger": "lance_core.log",
     "schema_to_json": "lance_core.schema.schema_json",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",

@@ -28,42 +28,33 @@ _MEM_WAL: Final = "the in-memory write-ahead log is not supported; use pylance, 
 _METRICS: Final = "pylance's runtime, whose counters and traces these are, is not used; use a Python profiler"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
-_ROW_IDS: Final = "fragments contain row ids in their JSON form only"
 _TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
 _WIRING: Final = "internal to pylance"
 
 ABSENT: Final = {
     # Modules.
-    "lance.bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
-    "lance.debug": "use the commands `lance-core inspect` and `lance-core describe`",
     "lance.dependencies": _WIRING,
     "lance.download": "language models are needed only for full-text search, which is not supported",
-    "lance.hf": "pass the Hugging Face dataset to `write_dataset`",
+    "lance.hf": _TORCH,
     "lance.indices": _BUILDS_INDICES,
     "lance.lance": "the compiled core of pylance",
-    "lance.log": "configure the logger `lance_core` of Python's `logging`",
     "lance.mem_wal": _MEM_WAL,
     "lance.namespace": _NAMESPACES,
     "lance.otel": _METRICS,
-    "lance.pydantic": "models are not converted; pass a schema and a list of dictionaries to `write_dataset`",
     "lance.query": _FULL_TEXT,
     "lance.torch": _TORCH,
     "lance.tracing": _METRICS,
     "lance.util": "vectors are stored and searched, but not clustered; use pylance, which can open the same table",
     "lance.vector": "vectors are stored and searched, but not clustered; use pylance, which can open the same table",
     # Classes, functions, and constants.
-    "Bitmap": "`LanceDataset.fragment_ids` returns a `pyroaring.BitMap`",
     "BlobIterator": "iterate over the `BlobFile`",
     "CompactedSsTable": _MEM_WAL,
-    "DeleteResult": "`LanceDataset.delete` returns a dictionary",
     "DocumentGranularity": _FULL_TEXT,
-    "ExecuteResult": "`MergeInsertBuilder.execute` returns a dictionary",
     "ExecutionPlan": _MEM_WAL,
-    "FFILanceTableProvider": "register `LanceDataset.to_table()` or the batches of a scan with DataFusion",
+    "FFILanceTableProvider": "register the dataset itself with DataFusion, as a dataset of Arrow",
     "FtsToken": _FULL_TEXT,
     "FullTextQuery": _FULL_TEXT,
     "IndexConfig": _BUILDS_INDICES,
-    "IndexInformation": "use `LanceDataset.describe_indices`",
     "IndexProgress": _BUILDS_INDICES,
     "IndexSegment": _BUILDS_INDICES,
     "LOGGER": _WIRING,
@@ -74,9 +65,6 @@ ABSENT: Final = {
     "MinHashQuery": _FULL_TEXT,
     "PySearchFilter": _WIRING,
     "QueryVectorLike": "pass a dictionary as `nearest=` to `LanceDataset.scanner`",
-    "RowDatasetVersionMeta": _ROW_IDS,
-    "RowIdMeta": _ROW_IDS,
-    "RowIdSequence": _ROW_IDS,
     "ShardSnapshot": _MEM_WAL,
     "ShardWriter": _MEM_WAL,
     "ShardingField": _MEM_WAL,
@@ -84,10 +72,8 @@ ABSENT: Final = {
     "SupportedDistributedIndices": _BUILDS_INDICES,
     "VectorIndexReader": _READS_INDICES,
     "VectorSearchQuery": "pass a dictionary as `nearest=` to `LanceDataset.scanner`",
-    "VersionRef": "`LanceDataset.version_refs` returns dictionaries",
     "evaluate_sharding_spec": _MEM_WAL,
     "normalize_transform": _WIRING,
-    "set_logger": "configure the logger `lance_core` of Python's `logging`",
     "simd_info": "kernels are compiled by numba for the machine on which they run",
     "tokenize": _FULL_TEXT,
     "ts_types": _WIRING,
@@ -97,8 +83,6 @@ ABSENT: Final = {
     "LanceDataset.create_index": _BUILDS_INDICES,
     "LanceDataset.create_index_uncommitted": _BUILDS_INDICES,
     "LanceDataset.create_scalar_index": _BUILDS_INDICES,
-    "LanceDataset.from_pydantic_model": "models are not converted; pass a schema and a list of dictionaries to "
-    "`write_dataset`",
     "LanceDataset.get_ivf_model": _READS_INDICES,
     "LanceDataset.index_statistics": f"{_DEPRECATED}; use `describe_indices`",
     "LanceDataset.initialize_mem_wal": _MEM_WAL,
@@ -117,7 +101,6 @@ ABSENT: Final = {
     "MergeInsertBuilder.mark_sstables_as_compacted": _MEM_WAL,
     "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
     # Arguments.
-    "(filter)": "filter the result",
     "(fragment)": "pass the id of the fragment",
     "(full_text_query)": _FULL_TEXT,
     "(index_cache_backend)": "caches are always in memory",

@@ -15,7 +15,7 @@ from lance_core.absent import missing_name
 if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.fragment import LanceFragment
-    from lance_core.api.merge_insert_builder import MergeInsertBuilder
+    from lance_core.api.merge_insert_builder import ExecuteResult, MergeInsertBuilder
     from lance_core.api.scanner_builder import ScannerBuilder
     from lance_core.api.sql_query import SqlQuery, SqlQueryBuilder
     from lance_core.api.write_dataset import write_dataset
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from lance_core.columns.batch_udf import BatchUDF, BatchUDFCheckpoint, batch_udf
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
+    from lance_core.delete.delete import DeleteResult
     from lance_core.file.session import Session
     from lance_core.io.io_counters import IOStats
+    from lance_core.public.bitmap import Bitmap
     from lance_core.public.column_ordering import ColumnOrdering
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.public.index_records import Index, IndexFile
+    from lance_core.public.index_records import Index, IndexFile, IndexInformation
     from lance_core.public.times import td_to_micros
-    from lance_core.public.version_info import Version
+    from lance_core.public.version_info import Version, VersionRef
     from lance_core.refs.branches import Branch, Branches
     from lance_core.refs.tags import Tag, Tags
     from lance_core.scan.dataset_statistics import DatasetStats, DataStatistics, FieldStatistics, LanceStats
@@ -54,6 +56,7 @@ __all__ = [
     "AutoCleanupConfig",
     "BatchUDF",
     "BatchUDFCheckpoint",
+    "Bitmap",
     "BlobFile",
     "Branch",
     "Branches",
@@ -69,11 +72,14 @@ __all__ = [
     "DatasetDelta",
     "DatasetOptimizer",
     "DatasetStats",
+    "DeleteResult",
+    "ExecuteResult",
     "FieldStatistics",
     "FragmentMetadata",
     "IOStats",
     "Index",
     "IndexFile",
+    "IndexInformation",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -91,6 +97,7 @@ __all__ = [
     "Transaction",
     "UpdateResult",
     "Version",
+    "VersionRef",
     "batch_udf",
     "serialize_row_addrs",
     "td_to_micros",
@@ -105,6 +112,7 @@ _HOMES: Final = {
     "BatchUDFCheckpoint": "lance_core.columns.batch_udf",
     "batch_udf": "lance_core.columns.batch_udf",
     "AutoCleanupConfig": "lance_core.cleanup.automatic",
+    "Bitmap": "lance_core.public.bitmap",
     "BlobFile": "lance_core.blobs.files",
     "Branch": "lance_core.refs.branches",
     "Branches": "lance_core.refs.branches",
@@ -118,10 +126,13 @@ _HOMES: Final = {
     "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DatasetDelta": "lance_core.scan.delta",
     "DatasetOptimizer": "lance_core.compaction.optimizer",
+    "DeleteResult": "lance_core.delete.delete",
+    "ExecuteResult": "lance_core.api.merge_insert_builder",
     "FragmentMetadata": "lance_core.public.fragment_metadata",
     "IOStats": "lance_core.io.io_counters",
     "Index": "lance_core.public.index_records",
     "IndexFile": "lance_core.public.index_records",
+    "IndexInformation": "lance_core.public.index_records",
     "LanceDataset": "lance_core.api.dataset",
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
@@ -142,6 +153,7 @@ _HOMES: Final = {
     "Transaction": "lance_core.transactions.public_transaction",
     "UpdateResult": "lance_core.update.update",
     "Version": "lance_core.public.version_info",
+    "VersionRef": "lance_core.public.version_info",
     "serialize_row_addrs": "lance_core.scan.row_mask",
     "td_to_micros": "lance_core.public.times",
     "write_dataset": "lance_core.api.write_dataset",

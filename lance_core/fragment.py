@@ -11,13 +11,16 @@ from lance_core.api.write_dataset import write_fragments
 from lance_core.columns.batch_udf import BatchUDF
 from lance_core.file.session import Session
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE
+from lance_core.public.bitmap import Bitmap
 from lance_core.public.data_file_metadata import DataFile
 from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+from lance_core.public.row_sequences import RowDatasetVersionMeta, RowIdMeta, RowIdSequence
 from lance_core.write.progress import FragmentWriteProgress, NoopFragmentWriteProgress
 
 __all__ = [
     "DEFAULT_MAX_BYTES_PER_FILE",
     "BatchUDF",
+    "Bitmap",
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
@@ -25,6 +28,9 @@ __all__ = [
     "FragmentWriteProgress",
     "LanceFragment",
     "NoopFragmentWriteProgress",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "RowIdSequence",
     "Session",
     "write_fragments",
 ]

@@ -35,7 +35,13 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatc
 from lance_core.file.lance_session import LanceFileSession
 from lance_core.file.session import Session, checked_session
 from lance_core.places.location import open_log, uri_text
-from lance_core.public.arguments import checked_hints, checked_text, refuse_unsupported, whole_number
+from lance_core.public.arguments import (
+    checked_expression,
+    checked_hints,
+    checked_text,
+    refuse_unsupported,
+    whole_number,
+)
 from lance_core.public.dataset_base_path import base_path_from_proto
 from lance_core.public.dataset_base_path import new_bases as new_base_messages
 from lance_core.public.index_records import describe_indices, indices_named, list_segments
@@ -83,18 +89,20 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyroaring import BitMap
+    from pydantic import BaseModel
 
     from lance_core.blobs.files import BlobFile
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.columns.alter import AlterColumn
     from lance_core.compaction.optimizer import DatasetOptimizer
+    from lance_core.delete.delete import DeleteResult
     from lance_core.io.io_counters import IOStats
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
+    from lance_core.public.bitmap import Bitmap
     from lance_core.public.dataset_base_path import DatasetBasePath
-    from lance_core.public.index_records import IndexDescription
-    from lance_core.public.version_info import Version
+    from lance_core.public.index_records import IndexDescription, IndexInformation
+    from lance_core.public.version_info import Version, VersionRef
     from lance_core.scan.scan_statistics import ScanStatistics
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
@@ -177,6 +185,42 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Handle.__init__(dataset, view)
         dataset._default_scan_options = default_scan_options
         return dataset
+
+    @classmethod
+    def from_pydantic_model(
+        cls,
+        model_class: type[BaseModel],
+        data: list[Any],
+        uri: str | Path | None = None,
+        mode: str = "create",
+        **kwargs: Any,
+    ) -> Self:
+        """Write the instances of a Pydantic model as a new version; see :mod:`lance_core.pydantic`.
+
+        Args:
+            model_class: a subclass of ``pydantic.BaseModel``, whose fields determine the schema.
+            data: instances of exactly this class, at least one.
+            uri: location of the dataset; if None, the name of the class in lower case, with words separated by
+                underscores.
+            mode: as for :func:`write_dataset`.
+            **kwargs: other arguments of :func:`write_dataset`.
+
+        Returns:
+            A handle to the new version.
+
+        Raises:
+            InvalidTypeError: the class is not a model, ``data`` is not a list of its instances, or a field has a type
+                that cannot be converted.
+            InvalidInputError: there are no instances, or a value does not fit the schema.
+            LanceError: as for :func:`write_dataset`.
+        """
+        # Imported only when needed: few programs use models.
+        from lance_core.write.pydantic_models import location_of, models_to_table
+
+        rows = models_to_table(data, model_class)
+        if rows.num_rows == 0:
+            raise InvalidInputError("data must contain at least one instance of the model", argument="data")
+        return cls.of(write_version(rows, location_of(model_class) if uri is None else uri, mode=mode, **kwargs))
 
     @classmethod
     def from_manifest(
@@ -358,7 +402,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """Return a description of every version, oldest first; reads every manifest."""
         return self._view.versions()
 
-    def version_refs(self) -> list[dict[str, int]]:
+    def version_refs(self) -> list[VersionRef]:
         """Return the numbers of all versions, oldest first; reads no manifest."""
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
@@ -446,8 +490,16 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """Return the fragments in ascending order of id. A filter is not supported."""
-        refuse_unsupported("get_fragments", filter=filter)
+        """Return the fragments in ascending order of id.
+
+        Args:
+            filter: an Arrow expression. No statistics of fragments are kept, so that any fragment may contain rows that
+                match, and all are returned; callers of a ``pyarrow.dataset.Dataset`` then filter the rows.
+
+        Raises:
+            InvalidTypeError: the filter is not an Arrow expression.
+        """
+        checked_expression("filter", filter)
         view = self._view
         return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
@@ -457,12 +509,12 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         record = view.find_fragment(fragment_id)
         return None if record is None else LanceFragment.of(self, view, record)
 
-    def fragment_ids(self) -> BitMap:
+    def fragment_ids(self) -> Bitmap:
         """Return the ids of all fragments of this version."""
-        # Imported only when needed, as in all other modules.
-        from pyroaring import BitMap
+        # Imported only when needed: it loads pyroaring.
+        from lance_core.public.bitmap import Bitmap
 
-        return BitMap(fragment.id for fragment in self._view.manifest.message.fragments)
+        return Bitmap(fragment.id for fragment in self._view.manifest.message.fragments)
 
     def __len__(self) -> int:
         """Return the number of rows that are not deleted."""
@@ -956,7 +1008,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
         retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
         transaction_properties: dict[str, str] | None = None,
-    ) -> dict[str, int]:
+    ) -> DeleteResult:
         """Delete the rows that match a predicate. Creates a new version and moves this handle to it.
 
         The rows are marked as deleted; data files are not changed. The predicate is evaluated on the version of this
@@ -1454,7 +1506,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         rows = {fragment.id: fragment.num_live_rows for fragment in self._view.fragments}
         return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
 
-    def list_indices(self) -> list[dict[str, Any]]:
+    def list_indices(self) -> list[IndexInformation]:
         """Return a dict for each index segment. Deprecated, as in pylance; use :meth:`describe_indices` instead."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
         return list_segments(self.describe_indices())

@@ -219,6 +219,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
     def scanner(
         self,
+        schema: pa.Schema | None = None,
         *,
         columns: list[str] | dict[str, str] | None = None,
         batch_size: int | None = None,
@@ -239,7 +240,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
     ) -> LanceScanner:
         """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`.
 
-        The default scan options of the dataset are not used.
+        The default scan options of the dataset are not used. ``schema`` is ignored: callers of a
+        ``pyarrow.dataset.Fragment``, such as DataFusion, pass the schema of the dataset.
         """
         checked_hints(batch_readahead=batch_readahead, late_materialization=late_materialization)
         return LanceScanner(

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from lance_core.transactions.public_transaction import Transaction
     from lance_core.write.data_input import ReaderLike
 
-__all__ = ["MergeInsertBuilder", "MergeResult"]
+__all__ = ["ExecuteResult", "MergeInsertBuilder"]
 
 
-class MergeResult(TypedDict):
+class ExecuteResult(TypedDict):
     """The result of a merge.
 
     Attributes:
@@ -207,7 +207,7 @@ class MergeInsertBuilder(PylanceClass):
         self._check_bases()
         return self
 
-    def execute(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> MergeResult:
+    def execute(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> ExecuteResult:
         """Merge a source. Creates a new version, even if no row changes, and moves the handle to it.
 
         If another writer commits first, the merge is planned again on the latest version. A merge that inserts rows is
@@ -238,7 +238,7 @@ class MergeInsertBuilder(PylanceClass):
 
     def execute_uncommitted(
         self, data_obj: ReaderLike, *, schema: pa.Schema | None = None
-    ) -> tuple[Transaction, MergeResult]:
+    ) -> tuple[Transaction, ExecuteResult]:
         """Write the files of a merge without creating a version; arguments and errors as for :meth:`execute`.
 
         Returns:
@@ -289,8 +289,8 @@ class MergeInsertBuilder(PylanceClass):
             raise InvalidInputError("target_all_bases cannot be used together with target_bases")
 
 
-def _result(changes: Changes) -> MergeResult:
-    return MergeResult(
+def _result(changes: Changes) -> ExecuteResult:
+    return ExecuteResult(
         num_inserted_rows=changes.num_inserted,
         num_updated_rows=changes.num_updated,
         num_deleted_rows=changes.num_deleted,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 
@@ -51,9 +51,27 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows", "delete_rows_at", "write_deletions"]
+__all__ = [
+    "DeleteResult",
+    "Deleted",
+    "commit_plan",
+    "delete_from_fragment",
+    "delete_rows",
+    "delete_rows_at",
+    "write_deletions",
+]
 
 _WRITER_THREADS: Final = 16
+
+
+class DeleteResult(TypedDict):
+    """What ``LanceDataset.delete`` returns.
+
+    Attributes:
+        num_deleted_rows: the number of rows that matched the predicate.
+    """
+
+    num_deleted_rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from operator import index
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_core.absent import reason_of_argument
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
@@ -18,6 +19,7 @@ from lance_core.schema.field import Schema
 from lance_core.schema.lance_schema import LanceSchema
 
 __all__ = [
+    "checked_expression",
     "checked_hints",
     "checked_number",
     "checked_text",
@@ -79,6 +81,16 @@ def checked_hints(
     listed = isinstance(late_materialization, list) and all(isinstance(name, str) for name in late_materialization)
     if late_materialization is not None and not isinstance(late_materialization, bool) and not listed:
         raise InvalidInputError("late_materialization must be a bool or a list of strings")
+
+
+def checked_expression(name: str, value: object) -> None:
+    """Check that an argument is None or an Arrow expression.
+
+    Raises:
+        InvalidTypeError: it is something else.
+    """
+    if value is not None and not isinstance(value, pc.Expression):
+        raise InvalidTypeError(f"{name} must be an Arrow expression, found {type(value).__name__}", argument=name)
 
 
 def checked_number(name: str, value: object, start: int, stop: int) -> int:

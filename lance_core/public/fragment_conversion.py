@@ -11,6 +11,7 @@ from lance_core.public.data_file_metadata import DataFile
 from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
 from lance_core.public.json_document import byte_string
 from lance_core.public.overlay_metadata import DataOverlayFile, bitmap_of_offsets, offsets_of_bitmap, plain_offsets
+from lance_core.public.row_sequences import document_of
 from lance_core.table.data_file import DataFile as DataFileRecord
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
@@ -154,18 +155,21 @@ def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: A
 
 
 def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -> None:
-    if metadata.row_id_meta == _IDS_IN_COLUMN:
+    row_ids = document_of(metadata.row_id_meta)
+    if row_ids == _IDS_IN_COLUMN:
         message.column_row_ids.SetInParent()
-    elif metadata.row_id_meta is not None:
-        message.inline_row_ids = _inline(metadata.row_id_meta, "Inline")
-    if metadata.created_at_version_meta == _VERSIONS_IN_COLUMN:
+    elif row_ids is not None:
+        message.inline_row_ids = _inline(row_ids, "Inline")
+    created_at = document_of(metadata.created_at_version_meta)
+    if created_at == _VERSIONS_IN_COLUMN:
         message.column_created_at_versions.SetInParent()
-    elif metadata.created_at_version_meta is not None:
-        message.inline_created_at_versions = _inline(metadata.created_at_version_meta, "inline")
-    if metadata.last_updated_at_version_meta == _VERSIONS_IN_COLUMN:
+    elif created_at is not None:
+        message.inline_created_at_versions = _inline(created_at, "inline")
+    updated_at = document_of(metadata.last_updated_at_version_meta)
+    if updated_at == _VERSIONS_IN_COLUMN:
         message.column_last_updated_at_versions.SetInParent()
-    elif metadata.last_updated_at_version_meta is not None:
-        message.inline_last_updated_at_versions = _inline(metadata.last_updated_at_version_meta, "inline")
+    elif updated_at is not None:
+        message.inline_last_updated_at_versions = _inline(updated_at, "inline")
 
 
 def _inline(document: Any, key: str) -> bytes:

@@ -32,6 +32,7 @@ from lance_core.public.json_document import (
     whole,
 )
 from lance_core.public.overlay_metadata import DataOverlayFile, overlay_reader, plain_offsets
+from lance_core.public.row_sequences import RowDatasetVersionMeta, RowIdMeta, document_of, ids_of, versions_of
 from lance_core.table.deletion_file import DeletionFile as DeletionFileRecord
 from lance_core.table.deletion_file import DeletionFileType
 from lance_core.table.paths import DELETIONS_DIRECTORY
@@ -123,9 +124,9 @@ class FragmentMetadata:
         files: the data files, which contain different columns of the same rows.
         physical_rows: number of rows in each data file, including deleted rows.
         deletion_file: the file that lists the deleted rows; None if no row is deleted.
-        row_id_meta: the stable row ids, in their JSON form; kept without being interpreted.
-        created_at_version_meta: the version that created each row, in its JSON form.
-        last_updated_at_version_meta: the version that last changed each row, in its JSON form.
+        row_id_meta: the stable row ids; None if the table has none, or if the commit is to assign them.
+        created_at_version_meta: the version that created each row; None if row ids are not stable.
+        last_updated_at_version_meta: the version that last changed each row; None if row ids are not stable.
         overlays: newer values for individual cells, as ``LanceOperation.DataOverlayFile`` objects, oldest first.
     """
 
@@ -133,10 +134,16 @@ class FragmentMetadata:
     files: list[DataFile]
     physical_rows: int
     deletion_file: DeletionFile | None = None
-    row_id_meta: Any = None
-    created_at_version_meta: Any = None
-    last_updated_at_version_meta: Any = None
+    row_id_meta: RowIdMeta | None = None
+    created_at_version_meta: RowDatasetVersionMeta | None = None
+    last_updated_at_version_meta: RowDatasetVersionMeta | None = None
     overlays: list[DataOverlayFile] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Accept row ids and row versions in their JSON form, too."""
+        self.row_id_meta = ids_of(self.row_id_meta)
+        self.created_at_version_meta = versions_of(self.created_at_version_meta)
+        self.last_updated_at_version_meta = versions_of(self.last_updated_at_version_meta)
 
     @property
     def num_deletions(self) -> int:
@@ -156,6 +163,8 @@ class FragmentMetadata:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document as a dictionary."""
         document = asdict(self)
+        for name in ("row_id_meta", "created_at_version_meta", "last_updated_at_version_meta"):
+            document[name] = document_of(document[name])
         for overlay in document["overlays"]:
             overlay["offsets"] = plain_offsets(overlay["offsets"])
         return document

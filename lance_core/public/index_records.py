@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid as uuid_module
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from lance_core.errors import CorruptDataError, IndexNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_table
@@ -21,6 +21,7 @@ from lance_core.table.index_rules import decode_index_section
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lance_core.public.bitmap import Bitmap
     from lance_core.schema.field import Field, Schema
     from lance_core.table.manifest import Manifest
 
@@ -28,6 +29,7 @@ __all__ = [
     "Index",
     "IndexDescription",
     "IndexFile",
+    "IndexInformation",
     "IndexSegmentDescription",
     "describe_indices",
     "index_from_proto",
@@ -86,6 +88,28 @@ class Index:
     covering_fields: list[int] = field(default_factory=list)
 
 
+class IndexInformation(TypedDict):
+    """A segment of an index, as in the result of ``list_indices()``.
+
+    Attributes:
+        name: name of the index.
+        type: short name of the index type, such as "BTree".
+        uuid: id of the segment.
+        fields: paths of the indexed fields.
+        version: the version from which the segment was built.
+        fragment_ids: ids of the fragments that the segment covers.
+        base_id: id of the base path that contains the files; None for the dataset's own root.
+    """
+
+    name: str
+    type: str
+    uuid: str
+    fields: list[str]
+    version: int
+    fragment_ids: Bitmap
+    base_id: int | None
+
+
 @dataclass
 class IndexSegmentDescription:
     """The metadata of one segment of an index.
@@ -103,7 +127,7 @@ class IndexSegmentDescription:
 
     uuid: str
     dataset_version_at_last_update: int
-    fragment_ids: set[int]
+    fragment_ids: Bitmap
     index_version: int
     created_at: datetime | None
     base_id: int | None
@@ -184,7 +208,7 @@ def index_from_proto(message: pb_table.IndexMetadata) -> Index:
         name=message.name,
         fields=list(message.fields),
         dataset_version=message.dataset_version,
-        fragment_ids=set(read_fragment_bitmap(message) or ()),
+        fragment_ids=_fragment_ids(message),
         index_version=message.index_version,
         created_at=_created_at(message),
         base_id=message.base_id if message.HasField("base_id") else None,
@@ -214,7 +238,7 @@ def describe_indices(
     return [_description(name, segments, schema, rows) for name, segments in by_name.items()]
 
 
-def list_segments(indices: Iterable[IndexDescription]) -> list[dict[str, Any]]:
+def list_segments(indices: Iterable[IndexDescription]) -> list[IndexInformation]:
     """Return a dictionary for each segment of the indices, with the keys of pylance's ``list_indices``."""
     return [
         {
@@ -286,13 +310,20 @@ def _segment(message: pb_table.IndexMetadata) -> IndexSegmentDescription:
     return IndexSegmentDescription(
         uuid=_uuid(message),
         dataset_version_at_last_update=message.dataset_version,
-        fragment_ids=set(read_fragment_bitmap(message) or ()),
+        fragment_ids=_fragment_ids(message),
         index_version=message.index_version,
         created_at=_created_at(message),
         base_id=message.base_id if message.HasField("base_id") else None,
         size_bytes=sum(file.size_bytes for file in message.files) if message.files else None,
         covering_fields=list(message.covering_fields),
     )
+
+
+def _fragment_ids(message: pb_table.IndexMetadata) -> Bitmap:
+    # Imported only when needed: it loads pyroaring.
+    from lance_core.public.bitmap import Bitmap
+
+    return Bitmap(read_fragment_bitmap(message))
 
 
 def _uuid(message: pb_table.IndexMetadata) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "mapping",
     "nullable",
     "parse_document",
+    "parse_value",
     "text",
     "whole",
 ]
@@ -97,13 +98,26 @@ def parse_document(what: str, document: str) -> JsonObject:
         InvalidTypeError: the document is not a string.
         InvalidInputError: the document is not a JSON object.
     """
+    return JsonObject(parse_value(what, document), f"{what} at $")
+
+
+def parse_value(what: str, document: str) -> Any:
+    """Parse a JSON document with any top-level value.
+
+    Args:
+        what: the kind of document, for messages.
+        document: the JSON text.
+
+    Raises:
+        InvalidTypeError: the document is not a string.
+        InvalidInputError: the document is not JSON.
+    """
     if not isinstance(document, str):
         raise InvalidTypeError(f"the JSON document of a {what} must be a string, found {type(document).__name__}")
     try:
-        value = json.loads(document)
+        return json.loads(document)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"invalid JSON document for a {what}: {error}") from error
-    return JsonObject(value, f"{what} at $")
 
 
 def whole(start: int, stop: int) -> Reader[int]:

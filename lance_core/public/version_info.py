@@ -13,9 +13,15 @@ from lance_core.table.fragment_totals import FragmentTotals
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Version", "version_info"]
+__all__ = ["Version", "VersionRef", "version_info"]
 
 _NANOSECONDS: Final = 1_000_000_000
+
+
+class VersionRef(TypedDict):
+    """The number of a version, as in the result of ``version_refs()``."""
+
+    version: int
 
 
 class Version(TypedDict):

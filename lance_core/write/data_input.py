@@ -15,7 +15,7 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatc
 __all__ = ["ReaderLike", "to_reader"]
 
 ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
-"""Input data: a table, batch, reader, dataset, scanner, dataframe, dictionary, list of dictionaries, or batches."""
+"""Input data: a table, batch, reader, dataset, scanner, data frame, dictionary, list of rows, or batches."""
 
 _ROWS_AT_A_TIME: Final = 1000
 """Number of rows that are fetched together from datasets that return rows as Python objects."""
@@ -27,8 +27,8 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, ``pyarrow.dataset.Dataset`` (including a
             dataset of this library or pylance) or ``Scanner``, ``DataFrame`` of pandas or Polars, ``Dataset`` or
-            ``IterableDataset`` of Hugging Face, dictionary of columns, list of dictionaries, iterable of
-            ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
+            ``IterableDataset`` of Hugging Face, dictionary of columns, list of dictionaries or of Pydantic models,
+            iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
         schema: the schema to which Python values are converted or batches are cast; None to infer it from the data.
             Required for an iterable of batches that may be empty.
 
@@ -95,6 +95,11 @@ def _converted(data: Any, schema: pa.Schema | None) -> pa.Table | None:
         return pa.Table.from_pydict(dict(data), schema=schema)
     if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
         return pa.Table.from_pylist(data, schema=schema)
+    if isinstance(data, list) and data and _is_from("pydantic", data[0], "BaseModel"):
+        # Imported only when needed: few programs use models.
+        from lance_core.write.pydantic_models import models_to_table
+
+        return models_to_table(data, type(data[0]), schema)
     return None
 
 

@@ -99,6 +99,7 @@ NAMES = {
     "optimize",
     "sanitize_ts",
     "schema_to_json",
+    "set_logger",
     "write_dataset",
     "write_fragments",
 }
@@ -130,6 +131,7 @@ DATASET_MEMBERS = {
     "explain_cleanup_old_versions",
     "filter",
     "fragment_ids",
+    "from_pydantic_model",
     "get_fragment",
     "get_fragments",
     "get_transactions",
@@ -238,6 +240,7 @@ FRAGMENT_EXTRAS = {"of"}
 
 EXTRA_PARAMETERS = {
     ("LanceDataset.delete", "transaction_properties"),
+    ("LanceFragment.scanner", "schema"),
     ("compact_files", "target_bytes_per_fragment"),
     ("compact_files", "transaction_properties"),
     ("write_fragments", "file_token"),

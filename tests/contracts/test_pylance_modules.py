@@ -13,13 +13,17 @@ import lance_core
 
 MODULES = [
     "arrow",
+    "bitmap",
     "blob",
     "commit",
     "dataset",
+    "debug",
     "file",
     "fragment",
+    "log",
     "optimize",
     "progress",
+    "pydantic",
     "sampler",
     "schema",
     "types",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datafusion
 import duckdb
 import numpy as np
 import polars as pl
@@ -64,6 +65,15 @@ def _duckdb(query: str) -> Callable[[Any], pa.Table]:
     return run
 
 
+def _datafusion(query: str) -> Callable[[Any], pa.Table]:
+    def run(rows: Any) -> pa.Table:
+        context = datafusion.SessionContext()
+        context.register_dataset("rows", rows)
+        return context.sql(query).to_arrow_table()
+
+    return run
+
+
 def _polars(query: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Callable[[Any], pa.Table]:
     return lambda rows: query(pl.scan_pyarrow_dataset(rows)).collect().to_arrow()
 
@@ -77,6 +87,8 @@ QUERIES: dict[str, Callable[[Any], pa.Table]] = {
     "duckdb: member of a struct": _duckdb("SELECT k, p.b FROM rows WHERE p.a BETWEEN 3 AND 9"),
     "duckdb: count": _duckdb("SELECT count(*) AS n FROM rows WHERE k % 3 = 1"),
     "duckdb: limit": _duckdb("SELECT sum(k) AS n FROM (SELECT k FROM rows WHERE x > 5 LIMIT 20)"),
+    "datafusion: comparison": _datafusion("SELECT k, x FROM rows WHERE k >= 100 AND k < 120 ORDER BY k"),
+    "datafusion: text": _datafusion("SELECT sum(k) AS n FROM rows WHERE s = 'name 7'"),
     "polars: comparison": _polars(lambda rows: rows.filter(pl.col("k").is_between(100, 119)).select("k", "x")),
     "polars: text": _polars(lambda rows: rows.filter(pl.col("s").is_in(["name 7", "name 8"])).select("k")),
     "polars: null": _polars(lambda rows: rows.filter(pl.col("s").is_null() & (pl.col("k") > 9_000)).select("k")),
@@ -98,16 +110,23 @@ def test_query_of_another_library_reads_only_the_columns_it_needs_and_gives_the_
     "query",
     [
         _duckdb("SELECT * FROM rows WHERE k = 7777"),
+        _datafusion("SELECT * FROM rows WHERE k = 7777"),
         _polars(lambda rows: rows.filter(pl.col("k") == 7777)),
         lambda rows: rows.filter(pc.field("k") == 7777).to_table(),
     ],
-    ids=["duckdb", "polars", "filter"],
+    ids=["duckdb", "datafusion", "polars", "filter"],
 )
 def test_selective_query_of_all_columns_fetches_the_others_for_the_matching_rows_alone(
     table: pa.Table, dataset: lance_core.LanceDataset, store: CountingStore, query: Callable[[Any], pa.Table]
 ) -> None:
     assert query(dataset).to_pylist() == table.slice(7777, 1).to_pylist()
     assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
+
+
+def test_fragments_are_not_filtered(dataset: lance_core.LanceDataset) -> None:
+    assert len(dataset.get_fragments(pc.field("k") == 7777)) == len(dataset.get_fragments())
+    with pytest.raises(InvalidTypeError, match="must be an Arrow expression"):
+        dataset.get_fragments("k = 7777")
 
 
 TYPED_VALUES = {
