@@ -13,7 +13,8 @@
 =========================  =================================================================================
 
 With ``--json``, each command prints a JSON document. Exit codes: 0 on success, 1 if problems were found that remain, 2
-on errors, which are printed to standard error as one line, and 3 if another writer changed the dataset first.
+on errors, which are printed to standard error as one line, 3 if another writer changed the dataset first, and 130 after
+an interrupt.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TextIO
 
-from lance_core.cli.answers import EXIT_CHANGED, EXIT_REFUSED, Answer
+from lance_core.cli.answers import EXIT_CHANGED, EXIT_INTERRUPTED, EXIT_REFUSED, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(str(error), EXIT_CHANGED)
     except LanceError as error:
         return _refused(str(error))
+    except KeyboardInterrupt:
+        return _refused("interrupted", EXIT_INTERRUPTED)
     return _printed([json.dumps(answer.document, indent=2)] if parsed.json else answer.lines) or answer.exit_code
 
 
@@ -123,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("--version", type=int, help="version to print; by default, the latest version")
     log = commands.add_parser("log", parents=[dataset], help="list the versions, newest first, and what created them")
-    log.add_argument("--limit", type=int, metavar="N", help="list only the newest N versions")
+    log.add_argument("--limit", type=_count, metavar="N", help="list only the newest N versions")
     diff = commands.add_parser("diff", parents=[dataset], help="compare two versions")
     diff.add_argument("before", metavar="V1", type=_version, help="number or tag of a version")
     diff.add_argument("after", metavar="V2", type=_version, help="number or tag of another version")
@@ -164,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
     apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
     apply.add_argument("plan", metavar="FILE", help="file that `lance-core plan --output FILE` has saved")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number that is not negative, found {text!r}")
+    return int(text)
 
 
 def _version(text: str) -> int | str:

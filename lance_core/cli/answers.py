@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["EXIT_CHANGED", "EXIT_FINE", "EXIT_PROBLEMS", "EXIT_REFUSED", "Answer"]
+__all__ = ["EXIT_CHANGED", "EXIT_FINE", "EXIT_INTERRUPTED", "EXIT_PROBLEMS", "EXIT_REFUSED", "Answer"]
 
 EXIT_FINE: Final = 0
 
@@ -20,6 +20,9 @@ EXIT_REFUSED: Final = 2
 
 EXIT_CHANGED: Final = 3
 """Exit code if another writer has changed the table, so that nothing was changed."""
+
+EXIT_INTERRUPTED: Final = 130
+"""Exit code after Ctrl+C, as shells report it."""
 
 
 @dataclass(frozen=True, slots=True)

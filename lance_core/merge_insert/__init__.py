@@ -3,6 +3,7 @@
 Modules, in the order in which a merge uses them::
 
     rules           what happens to rows that match, and to those that do not
+    key_types       converts the keys of a source whose other columns are not needed
     source          the rows of the source, which are kept so that they can be read again
     matching        joins the source with the fragments of a version (``lance_core.join``), and applies the condition
     changes         the rows to insert, update, and delete

@@ -26,7 +26,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyarrow as pa
 
 from lance_core.columns.column_files import ColumnFiles
 from lance_core.commit.commit import commit_change
@@ -36,11 +35,12 @@ from lance_core.errors import InvalidInputError, InvalidMergeError
 from lance_core.merge_insert.changed_columns import changed_columns, updates_in_place, with_changed_columns
 from lance_core.merge_insert.changes import plan_changes
 from lance_core.merge_insert.key_filter import key_filter
+from lance_core.merge_insert.key_types import as_stored, keys_of_table, with_keys_of_table
 from lance_core.merge_insert.matching import MatchFinder
 from lance_core.merge_insert.merge_plan import merge_plan_text
 from lance_core.merge_insert.new_rows import is_complete, row_schema, with_moved_row_ids, write_new_rows
 from lance_core.merge_insert.rules import plan_condition
-from lance_core.merge_insert.source import SourceRows, only_columns
+from lance_core.merge_insert.source import SourceRows
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.update import Update, UpdateMode
@@ -51,6 +51,8 @@ from lance_core.write.write import remove_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from lance_core.commit.replanning import RetryPolicy
     from lance_core.merge_insert.changes import Changes
@@ -130,7 +132,7 @@ def merge_rows(
         StorageError: a storage operation failed.
     """
     policy.check()
-    data = _needed_columns(request.rules, data)
+    data = _needed_columns(view, request.rules, data)
     _check(view, request, data.schema)
     with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
@@ -149,7 +151,7 @@ def stage_merge(
     view: TableView, request: MergeRequest, data: pa.RecordBatchReader, properties: Mapping[str, str] | None = None
 ) -> tuple[Transaction, Changes]:
     """Write all files of a merge, and return the transaction that would commit it; errors as for :func:`merge_rows`."""
-    data = _needed_columns(request.rules, data)
+    data = _needed_columns(view, request.rules, data)
     _check(view, request, data.schema)
     with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
@@ -177,7 +179,7 @@ def explain_merge(view: TableView, request: MergeRequest, source: pa.Schema, *, 
         LanceError: as for :func:`merge_rows`, if the merge cannot succeed with such a source.
     """
     rules = request.rules
-    source = source if not rules.only_deletes else pa.schema([field for field in source if field.name in rules.keys])
+    source = keys_of_table(source, view.schema, rules.keys) if rules.only_deletes else source
     _check(view, request, source)
     return merge_plan_text(view, rules, source, verbose=verbose)
 
@@ -188,7 +190,7 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
     Raises:
         LanceError: as for :func:`merge_rows`.
     """
-    data = _needed_columns(request.rules, data)
+    data = _needed_columns(view, request.rules, data)
     _check(view, request, data.schema)
     counters = view.locator.counters
     before, started = counters.total(), perf_counter()
@@ -209,8 +211,8 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
     )
 
 
-def _needed_columns(rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    return only_columns(data, rules.keys) if rules.only_deletes else data
+def _needed_columns(view: TableView, rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    return with_keys_of_table(data, view.schema, rules.keys) if rules.only_deletes else data
 
 
 def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
@@ -222,7 +224,8 @@ def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
     rules.check_source(view.schema, source)
     _check_bases(view, request.write)
     updates_in_place(view, rules, source)
-    WriteTarget.plan(view.manifest, Mode.APPEND, row_schema(view.schema, source), request.write.file_version)
+    rows = row_schema(view.schema, as_stored(source, view.schema) if rules.only_deletes else source)
+    WriteTarget.plan(view.manifest, Mode.APPEND, rows, request.write.file_version)
     if rules.condition is not None:
         plan_condition(stored_schema(view.schema), source, rules.condition)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["SourceRows", "only_columns"]
+__all__ = ["SourceRows"]
 
 _BATCH_ROWS: Final = 1 << 16
 """Number of rows that are held together; rows are found faster in few batches."""
@@ -181,14 +181,6 @@ class _SpilledBatches:
         self._mapping = None
         self._file.close()
         self._directory.cleanup()
-
-
-def only_columns(reader: pa.RecordBatchReader, names: Sequence[str]) -> pa.RecordBatchReader:
-    """Return the rows with the given columns only, or unchanged if one is missing or any column occurs repeatedly."""
-    if not set(names) <= set(reader.schema.names) or len(set(reader.schema.names)) != len(reader.schema.names):
-        return reader
-    schema = pa.schema([reader.schema.field(name) for name in names])
-    return pa.RecordBatchReader.from_batches(schema, (batch.select(list(names)) for batch in reader))
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

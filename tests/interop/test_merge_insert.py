@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import InvalidMergeError
+from lance_core.errors import InvalidMergeError, SchemaMismatchError
 
 LIBRARIES: dict[str, Any] = {"pylance": lance, "lance_core": lance_core}
 COUNTS = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -440,3 +440,54 @@ def test_blobs_are_updated_and_inserted(tmp_path: Path, library: str, version: s
     for opened in LIBRARIES.values():
         found = opened.dataset(uri).to_table(blob_handling="all_binary").sort_by("a")["b"].to_pylist()
         assert found == [b"x" * 70_000, None, b"z" * 70_000, b"w"]
+
+
+INTS = pa.array([1, 2, 300, None], pa.int64())
+MOMENTS = pa.array([1_000, 2_000, None], pa.timestamp("us", "UTC"))
+TEXTS = pa.array(["a", "b", None])
+KEY_TYPES: dict[str, tuple[pa.Array, pa.Array]] = {
+    "narrower": (INTS, pa.array([2, 3, None], pa.int32())),
+    "wider": (INTS.cast(pa.int16()), pa.array([2, 300, 300 + (1 << 16), None], pa.int64())),
+    "unsigned": (INTS, pa.array([2, 1 << 63], pa.uint64())),
+    "float": (INTS, pa.array([2.0, 2.5, 300.0, float("nan")])),
+    "integer for float": (pa.array([2.0, 3.5, None]), pa.array([2, 3, None], pa.int64())),
+    "double for float": (
+        pa.array([2.0, 0.1, float("nan")], pa.float32()),
+        pa.array([2.0, 0.1, float("nan")], pa.float64()),
+    ),
+    "large text": (TEXTS, TEXTS.slice(1).cast(pa.large_string())),
+    "text for large text": (TEXTS.cast(pa.large_string()), TEXTS.slice(1)),
+    "large bytes": (pa.array([b"a", b"b"]), pa.array([b"b"], pa.large_binary())),
+    "dictionary": (TEXTS, TEXTS.slice(1).dictionary_encode()),
+    "text for dictionary": (TEXTS.dictionary_encode(), TEXTS.slice(1)),
+    "other dictionary": (
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), ["a", "b"]),
+        pa.array([str(number) for number in range(500)] + ["b"]).dictionary_encode(),
+    ),
+    "other unit": (MOMENTS, pa.array([2, 3], pa.timestamp("ms", "UTC"))),
+    "finer unit": (MOMENTS, pa.array([2_000_000], pa.timestamp("ns", "UTC"))),
+    "other zone": (MOMENTS, MOMENTS.cast(pa.timestamp("us", "Europe/Berlin"))),
+}
+
+
+@pytest.mark.parametrize("keys", KEY_TYPES)
+def test_rows_are_deleted_by_keys_of_another_type(tmp_path: Path, keys: str) -> None:
+    stored, given = KEY_TYPES[keys]
+    left = []
+    for name, library in LIBRARIES.items():
+        uri = tmp_path / name
+        lance.write_dataset(pa.table({"k": stored, "v": range(len(stored))}), uri)
+        merge = library.dataset(uri).merge_insert("k").when_matched_delete()
+        deleted = merge.execute(pa.table({"k": given}))["num_deleted_rows"]
+        left.append((deleted, lance.dataset(uri).to_table()["v"].to_pylist()))
+    assert left[0] == left[1]
+    assert left[0][0] > 0
+
+
+@pytest.mark.parametrize("given", [["1"], [b"1"], [True], [{"x": 1}]], ids=["text", "bytes", "bool", "struct"])
+def test_keys_that_cannot_be_compared_are_refused(tmp_path: Path, given: list[object]) -> None:
+    """Pylance compares text with the digits of numbers."""
+    lance.write_dataset(pa.table({"k": INTS}), tmp_path)
+    merge = lance_core.dataset(tmp_path).merge_insert("k").when_matched_delete()
+    with pytest.raises(SchemaMismatchError, match="expected type int64"):
+        merge.execute(pa.table({"k": given}))

@@ -120,6 +120,21 @@ def test_a_conflict_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatch:
     assert run("restore", uri, "1") == (3, "", "lance-core: another writer was faster\n")
 
 
+def test_an_interrupt_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lance_core.cli.checking.find_faults", interrupt)
+    assert run("verify", uri) == (130, "", "lance-core: interrupted\n")
+
+
+def test_a_limit_that_is_negative_is_refused(run: Run, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run("log", uri, "--limit", "-1")
+    assert raised.value.code == 2
+    assert "expected a whole number that is not negative, found '-1'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["describe", "inspect", "log", "diff", "verify", "doctor"])
 def test_every_command_prints_json(run: Run, uri: str, command: str) -> None:
     file = lance_core.dataset(uri).get_fragments()[0].data_files()[0].path
