@@ -25,6 +25,7 @@ from lance_core.schema.field import Schema
 from lance_core.schema.logical_types import arrow_type
 from lance_core.schema.projection import same_type
 from lance_core.table.data_file import stored_fields
+from lance_core.table.feature_flags import require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,7 @@ def update_fragment(
         NotSupportedError: the table has format 0.1, or one of the columns contains blobs.
         StorageError: a storage operation failed.
     """
+    require_writable(view.manifest.message)
     prepared = PreparedInput(rows.schema, table=view.schema)
     columns = _columns(view, prepared.schema)
     rows.check_keys(left_on, key_type(view, left_on))

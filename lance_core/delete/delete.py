@@ -216,9 +216,10 @@ def delete_from_fragment(view: TableView, fragment: Fragment, predicate: object)
 
     Raises:
         InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-        NotSupportedError: a part of the predicate is not supported.
+        NotSupportedError: a part of the predicate is not supported, or a feature that writers of the table need.
         StorageError: a storage operation failed.
     """
+    require_writable(view.manifest.message)
     plan = plan_rows(view, (fragment,), predicate)
     if not plan.deletes:
         return fragment
@@ -236,6 +237,7 @@ def delete_rows_at(view: TableView, fragment: Fragment, positions: Sequence[int]
         InvalidInputError: the fragment has no row at a position.
         StorageError: a storage operation failed.
     """
+    require_writable(view.manifest.message)
     if positions and not 0 <= min(positions) <= max(positions) < fragment.physical_rows:
         raise InvalidInputError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows; the positions to delete are from "

@@ -83,7 +83,7 @@ EFFECTS: dict[str, Shows] = {
         state(dataset.uri, dataset.storage_options or {}, lambda uri: [])["absorbed"]
     ),
 }
-REMOVES_ROWS_OF_OTHERS = {"overwrite", "restore"}
+REMOVES_ROWS_OF_OTHERS = {"overwrite", "restore", "truncate"}
 """Operations after which rows of commits before them are gone."""
 UNREADABLE = {"data overlay", "create index", "drop index", "mem wal"}
 """Operations of the catalogue that name files which need not exist."""
