@@ -34,7 +34,6 @@ _CHANGE_ROWS: Final = (
     "update columns",
     "replace file",
     # A new file of a fragment changes all of its rows.
-    "replace rows",
     "add computed column",
     "add column by function",
     "add column to fragments",

@@ -114,8 +114,8 @@ def _delete_from_fragment(turn: Turn) -> pa.Table:
 
 
 def _replace_rows(turn: Turn) -> pa.Table:
-    """Only ours: rows with the same keys take the place of others."""
-    if not turn.ours or turn.legacy:
+    """Only ours: rows with the same keys take the place of others. They are new rows, with new ids."""
+    if not turn.ours or turn.legacy or turn.table.kind.stable:
         raise Skipped
     if turn.stale and not turn.same_columns():
         turn.refresh()
