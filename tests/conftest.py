@@ -25,6 +25,9 @@ LONGEST_FIRST = ("spark", "dagster", "fault", "interop", "property", "golden", "
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# The first session of a machine starts a process that records classes; tests that are about it start their own.
+os.environ["LANCE_SPARK_CLASS_ARCHIVE"] = "0"
+
 
 class _FilesAndOneSpark(LoadFileScheduling):
     """Each file runs in one worker, and all that shares a Spark session in the same one."""

@@ -1,8 +1,10 @@
 """The files installed in the running Python environment, as a DataFrame: a source that is available everywhere.
 
-The driver finds the distributions, Spark reads their RECORD files in parallel as CSV, and workers add the text of small
-Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``;
-its ``RECORD`` lists every file that it installed, relative to the directory that holds the ``.dist-info``.
+The driver finds the distributions, and each Spark task reads the RECORD files of some of them and adds the text of
+small Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of
+``sys.path``; its ``RECORD`` lists every file that it installed, relative to the directory that holds the
+``.dist-info``. Spark's CSV reader is not used: it would list hundreds of files in a job of their own, and sort the rows
+in another one.
 
 A distribution without a RECORD, such as some system packages, contributes no rows. A file that has been deleted since
 it was installed still has a row, but without text. The workers read the files, so on a cluster, the environment must
@@ -13,6 +15,7 @@ Source: "Recording installed projects" of the Python packaging specifications.
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import stat
@@ -23,20 +26,16 @@ from functools import partial
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812  # the name in every Spark text
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from lance_core.errors import InvalidInputError, NotFoundError
-from lance_pipelines.spark.failures import translated
+from lance_core.errors import InvalidInputError, NotFoundError, StorageError
+from lance_pipelines.spark.failures import reported_to_driver, translated
 from lance_pipelines.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -63,8 +62,9 @@ INVENTORY_SCHEMA: Final = StructType(
 )
 """Columns of the inventory."""
 
-_NUM_PARTITIONS: Final = 8
+_NUM_PARTITIONS: Final = 4
 _BATCH_TEXT_BYTES: Final = 8 * 1024**2
+_SIZE: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 _NAME: Final = re.compile(r"^Name:[ \t]*(\S+)", re.MULTILINE)
 _VERSION: Final = re.compile(r"^Version:[ \t]*(\S+)", re.MULTILINE)
@@ -129,25 +129,12 @@ def environment_inventory(
     installed = find_records() if records is None else list(records)
     if not installed:
         raise NotFoundError("no distribution of this Python environment has a RECORD of its files")
+    # The largest first, so that the partitions have about the same number of files.
+    ordered = sorted(installed, key=lambda record: (-_num_bytes(record.path), record.path))
+    parts = [part for first in range(_NUM_PARTITIONS) if (part := ordered[first::_NUM_PARTITIONS])]
     with translated("cannot read the RECORD files of the Python environment"):
-        recorded = (
-            session.read.format("csv")
-            .schema("path STRING, digest STRING, size STRING")
-            # A quote inside quotes is doubled in a RECORD.
-            .options(header="false", sep=",", quote='"', escape='"', encoding="UTF-8", mode="PERMISSIVE")
-            .load([f"file:{_without_glob(record.path)}" for record in installed])
-            .select(
-                F.col("_metadata.file_path").alias("record"),
-                "path",
-                "digest",
-                F.expr("try_cast(size AS BIGINT)").alias("size_bytes"),
-            )
-            .where("path <> ''")
-        )
-        # Spark assigns files to partitions arbitrarily; this makes order and partitions deterministic.
-        ordered = recorded.repartition(_NUM_PARTITIONS, "record").sortWithinPartitions("record", "path")
-        add = partial(_complete, {record.path: record for record in installed}, captured_at.astimezone(UTC))
-        return ordered.mapInArrow(add, INVENTORY_SCHEMA)
+        numbers = session.range(0, len(parts), 1, len(parts))
+        return numbers.mapInArrow(partial(_read_parts, parts, captured_at.astimezone(UTC)), INVENTORY_SCHEMA)
 
 
 def find_records(search_path: Sequence[str] | None = None) -> list[InstalledRecord]:
@@ -165,47 +152,76 @@ def find_records(search_path: Sequence[str] | None = None) -> list[InstalledReco
     return [found[name] for name in sorted(found)]
 
 
-def _complete(
-    installed: Mapping[str, InstalledRecord], captured_at: datetime, batches: Iterator[pa.RecordBatch]
+def _num_bytes(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
+
+
+def _read_parts(
+    parts: Sequence[Sequence[InstalledRecord]], captured_at: datetime, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Convert (record, path, digest, size_bytes) to the inventory's columns; runs in a worker."""
+    """Yield the rows of the parts whose numbers are in the batches; runs in a worker."""
+    with reported_to_driver():
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for record in parts[number]:
+                    yield from _inventory_of(record, captured_at)
+
+
+def _inventory_of(record: InstalledRecord, captured_at: datetime) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one distribution, sorted by path.
+
+    Raises:
+        NotFoundError: the RECORD no longer exists.
+        StorageError: it cannot be read.
+    """
     schema = arrow_schema(INVENTORY_SCHEMA)
-    moment = pa.scalar(captured_at, schema.field("captured_at").type)
-    for batch in batches:
-        encoded = batch.column("record").dictionary_encode()
-        records = [_record_of(uri, installed) for uri in encoded.dictionary.to_pylist()]
-        packages = pa.array([record.package for record in records], pa.string()).take(encoded.indices)
-        versions = pa.array([record.version for record in records], pa.string()).take(encoded.indices)
-        roots = pa.array([record.root for record in records], pa.string()).take(encoded.indices)
-        for start, texts in _texts(roots, batch.column("path")):
-            part = slice(start, start + len(texts))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    packages[part],
-                    versions[part],
-                    batch.column("path")[part],
-                    batch.column("digest")[part],
-                    batch.column("size_bytes")[part],
-                    pa.repeat(moment, len(texts)),
-                    texts,
-                ],
-                schema=schema,
-            )
+    rows = _lines_of(record.path)
+    for start, texts in _texts(record.root, [path for path, *_ in rows]):
+        paths, digests, sizes = zip(*rows[start : start + len(texts)], strict=True)
+        num_rows = len(texts)
+        columns = [
+            pa.repeat(pa.scalar(record.package, pa.string()), num_rows),
+            pa.repeat(pa.scalar(record.version, pa.string()), num_rows),
+            pa.array(paths, pa.string()),
+            pa.array(digests, pa.string()),
+            pa.array(sizes, pa.int64()),
+            pa.repeat(pa.scalar(captured_at, schema.field("captured_at").type), num_rows),
+            pa.array(texts, pa.string()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+def _lines_of(path: str) -> list[tuple[str, str | None, int | None]]:
+    """Return (path, digest, size) of each line of a RECORD that has a path, sorted by path."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace", newline="") as file:
+            lines = [(*line, "", "")[:3] for line in csv.reader(file) if line and line[0]]
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} no longer exists", path=path) from error
+    except (OSError, csv.Error) as error:
+        raise StorageError(f"{path} cannot be read: {error}", path=path) from error
+    return sorted(
+        ((name, digest or None, int(size) if _SIZE.fullmatch(size) else None) for name, digest, size in lines),
+        key=lambda line: line[0],
+    )
+
+
+def _texts(root: str, paths: Sequence[str]) -> Iterator[tuple[int, list[str | None]]]:
     """Yield (first row, texts of the rows from there), split where the texts reach several megabytes."""
-    texts: list[str | None] = [None] * len(paths)
+    texts: list[str | None] = []
     start = num_bytes = 0
-    for row in np.flatnonzero(pc.ends_with(paths, ".py").to_numpy(zero_copy_only=False)).tolist():
-        text = _text_of(Path(roots[row].as_py(), paths[row].as_py()))
-        texts[row] = text
+    for path in paths:
+        text = _text_of(Path(root, path)) if path.endswith(".py") else None
+        texts.append(text)
         num_bytes += len(text or "")
         if num_bytes >= _BATCH_TEXT_BYTES:
-            yield start, pa.array(texts[start : row + 1], pa.string())
-            start, num_bytes = row + 1, 0
-    if start < len(paths):
-        yield start, pa.array(texts[start:], pa.string())
+            yield start, texts
+            start, num_bytes, texts = start + len(texts), 0, []
+    if texts:
+        yield start, texts
 
 
 def _text_of(path: Path) -> str | None:
@@ -219,14 +235,3 @@ def _text_of(path: Path) -> str | None:
             return file.read(MAX_SOURCE_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return None
-
-
-def _record_of(uri: str, installed: Mapping[str, InstalledRecord]) -> InstalledRecord:
-    """Return the distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
-    path = "/" + unquote(re.sub(r"^file:/*", "", uri))
-    return installed.get(path) or InstalledRecord.of(path)
-
-
-def _without_glob(path: str) -> str:
-    """Return the path with every character escaped that Spark would take for a pattern."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

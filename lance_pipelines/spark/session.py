@@ -8,8 +8,10 @@ its files in one temporary directory and does not use the working directory.
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import MappingProxyType
@@ -18,11 +20,14 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from lance_core.errors import StorageError
+from lance_pipelines.spark.class_archive import ClassArchive
 from lance_pipelines.spark.failures import translate_failure
 from lance_pipelines.spark.java import prepare_environment, restore_environment
+from lance_pipelines.spark.worker_daemon import DAEMON_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +51,8 @@ SESSION_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Default settings of every session."""
 
+_DAEMON_SETTING: Final = "spark.python.daemon.module"
+
 LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -53,6 +60,10 @@ LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Workers are forked from a process that has imported what they need.
+        _DAEMON_SETTING: DAEMON_MODULE,
+        # The driver lists up to this many paths itself; a job for it takes seconds, and has no more processors.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
     }
 )
 """Additional default settings of ``local[…]`` sessions."""
@@ -85,6 +96,7 @@ logger.plans.level = error
 """
 
 _scratch_directories: Final[list[Path]] = []
+_unrecorded: Final[list[ClassArchive]] = []
 
 
 def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, str]:
@@ -103,6 +115,9 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
         del merged["spark.master"]
     elif settings.get("spark.master", merged["spark.master"]).startswith("local"):
         merged |= LOCAL_DEFAULTS
+        if not _is_own_python(settings):
+            # Another Python may not have this project.
+            del merged[_DAEMON_SETTING]
         merged["spark.sql.warehouse.dir"] = (scratch / "warehouse").as_uri()
         merged[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={(scratch / _LOGGING_FILE).as_uri()}"
     java_options = [options[_JAVA_OPTIONS] for options in (merged, settings) if options.get(_JAVA_OPTIONS)]
@@ -110,6 +125,14 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
     if java_options:
         merged[_JAVA_OPTIONS] = " ".join(java_options)
     return merged
+
+
+def _is_own_python(settings: Mapping[str, str]) -> bool:
+    """Return whether the workers run this process's Python: the one in the settings, or else in the environment."""
+    chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    path, own = Path(shutil.which(chosen) or chosen), Path(sys.executable)
+    # The program of a virtual environment is a link to one that has other packages.
+    return path.parent == own.parent and path.resolve() == own.resolve()
 
 
 def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -129,6 +152,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     merged = merge_settings(settings or {}, scratch=scratch)
     if not merged.get("spark.remote", "").startswith("sc://"):
         prepare_environment(merged.get("spark.master", ""))
+        _use_class_archive(merged)
     builder = SparkSession.builder
     for name, value in merged.items():
         builder = builder.config(name, value)
@@ -142,13 +166,21 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         raise translate_failure(error, "Spark did not start") from error
 
 
-def stop_session(session: SparkSession) -> None:
+def stop_session(session: SparkSession, *, max_seconds: float = _STOP_SECONDS) -> bool:
     """Stop a session and end its JVM and Python workers, so that the next start gets a fresh one.
 
     ``SparkSession.stop`` alone leaves the JVM running with the Java runtime, the memory, and the options that it
     started with. A JVM that started this Python process (spark-submit) is not stopped, and neither is a Spark Connect
     server.
+
+    Args:
+        session: the session.
+        max_seconds: how long to wait for the JVM before it is killed.
+
+    Returns:
+        False if the JVM was killed.
     """
+    has_ended = True
     session.stop()
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
@@ -156,20 +188,39 @@ def stop_session(session: SparkSession) -> None:
         gateway.shutdown()
         SparkContext._gateway = None
         SparkContext._jvm = None
-        _end(process)
+        has_ended = _end(process, max_seconds)
+        while _unrecorded:
+            _unrecorded.pop().start_recording()
     _remove_scratch()
     restore_environment()
+    return has_ended
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the standard input of the gateway's JVM, which then exits; kill it if it does not."""
+def _use_class_archive(merged: dict[str, str]) -> None:
+    """Add the Java options of the class archive to the settings of a local session whose JVM will be started."""
+    if not merged.get("spark.master", "").startswith("local") or SparkContext._gateway is not None:
+        return
+    options = merged.get(_JAVA_OPTIONS, "")
+    archive = ClassArchive.of(Path(os.environ["JAVA_HOME"]), Path(_find_spark_home(), "jars"), java_options=options)
+    if archive is None:
+        return
+    if archive.java_options:
+        merged[_JAVA_OPTIONS] = f"{archive.java_options} {options}".rstrip()
+    else:
+        _unrecorded.append(archive)
+
+
+def _end(process: subprocess.Popen[bytes], max_seconds: float) -> bool:
+    """Close the standard input of the gateway's JVM, which then exits; kill it if it does not, and return False."""
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(_STOP_SECONDS)
+        process.wait(max_seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
+    return True
 
 
 @atexit.register

@@ -180,7 +180,8 @@ class CommandLine:
 def _command_line(directory: Path, home: Path | None, **variables: str) -> CommandLine:
     directory.mkdir(exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "LANCE_"))}
-    environment |= {"PYTHONPATH": str(REPOSITORY), "DAGSTER_DISABLE_TELEMETRY": "yes", **variables}
+    environment |= {"PYTHONPATH": str(REPOSITORY), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+    environment |= {"LANCE_SPARK_CLASS_ARCHIVE": "0", **variables}
     if home is not None:
         home.mkdir(exist_ok=True)
         (home / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())

@@ -29,13 +29,12 @@ def test_settings_of_the_caller_replace_the_defaults(tmp_path: Path) -> None:
     assert merged["spark.sql.warehouse.dir"].startswith(tmp_path.as_uri())
 
 
-def test_a_process_that_does_not_end_is_killed_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_STOP_SECONDS", 0.01)
+def test_a_process_that_does_not_end_is_killed_and_collected() -> None:
     program = "import signal\nprint(flush=True)\nsignal.pause()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        session._end(process)
+        assert not session._end(process, 0.01)
         assert process.returncode == -signal.SIGKILL
 
 
