@@ -12,8 +12,9 @@
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: :func:`check_storable`, :func:`declared_schema`, :func:`is_older_blob`, and
   :func:`stored_field_ids` help to write data files for a table.
-* *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere, and
-  :func:`add_columns` adds columns; both record properties of their transaction. :func:`plan_update` divides an update
+* *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere,
+  :func:`commit_upsert` does so by key, and :func:`add_columns` adds columns; all record properties of their
+  transaction. :func:`plan_update` divides an update
   of rows into tasks for several processes, and :func:`commit_update` commits their results.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
@@ -28,7 +29,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -44,6 +45,8 @@ from lance_core.delete.plan import DeletePlan, DeletePlanner, FragmentDelete, pl
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.uri import register_store, resolve, unregister_store
+from lance_core.merge_insert import staged_rows
+from lance_core.merge_insert.rules import key_names
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.fragment_conversion import fragment_records
 from lance_core.refs.leases import VersionLease, lease_version
@@ -51,6 +54,7 @@ from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.declared_columns import declared_column, is_older_blob
 from lance_core.schema.projection import check_compatible
+from lance_core.table.base_paths import FileLocator
 from lance_core.table.branches import list_branches
 from lance_core.table.data_file import stored_fields
 from lance_core.table.fragment import Fragment
@@ -88,6 +92,7 @@ __all__ = [
     "CleanupStats",
     "CommittedDelete",
     "CommittedReplacement",
+    "CommittedUpsert",
     "DeletePlan",
     "DeletePlanner",
     "FileKind",
@@ -106,18 +111,22 @@ __all__ = [
     "UpdatePlan",
     "UpdateTask",
     "Updated",
+    "UpsertPlanner",
     "VersionLease",
     "VersionLog",
     "WriteStream",
     "add_columns",
     "check_compatible",
+    "check_new_keys",
     "check_storable",
     "commit_replacement",
     "commit_transaction",
     "commit_update",
+    "commit_upsert",
     "declared_schema",
     "delete_rows",
     "is_older_blob",
+    "key_columns",
     "lease_version",
     "named_versions",
     "open_store",
@@ -136,6 +145,9 @@ CommittedDelete: TypeAlias = delete.Deleted
 
 CommittedReplacement: TypeAlias = replace.Replaced
 """The result of :func:`commit_replacement`."""
+
+CommittedUpsert: TypeAlias = staged_rows.Upserted
+"""The result of :func:`commit_upsert`."""
 
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
     {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
@@ -306,6 +318,105 @@ def commit_replacement(
         properties=properties or {},
         transaction_uuid=transaction_uuid,
     )
+
+
+def key_columns(schema: pa.Schema, on: str | Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the names of the key columns of a table with these columns.
+
+    Args:
+        schema: the columns.
+        on: a name, or names, which are compared exactly, or else without regard to case; None for the declared primary
+            key.
+
+    Raises:
+        InvalidInputError: there is no such column, or no primary key.
+    """
+    return key_names(schema_from_arrow(schema), on)
+
+
+def check_new_keys(
+    base: str | Path | Handle,
+    fragments: Sequence[FragmentMetadata],
+    keys: Sequence[str],
+    *,
+    schema: pa.Schema | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Check that no key of the rows of some new fragments contains a null or occurs twice.
+
+    Args:
+        base: a handle to the dataset to which the fragments will be added, or the location of a new dataset.
+        fragments: the fragments, for example from :func:`lance_core.write_fragments`.
+        keys: names of the key columns.
+        schema: the columns of the fragments of a new dataset; not needed for an existing one.
+        storage_options: credentials and settings for the store; ignored for an open dataset, which has its own.
+
+    Raises:
+        InvalidMergeError: a key contains a null, or occurs twice.
+        StorageError: a storage operation failed.
+    """
+    if isinstance(base, (str, Path)):
+        columns = schema_from_arrow(pa.schema([]) if schema is None else schema)
+        locator = FileLocator(*open_store(base, storage_options), storage_options=storage_options)
+    else:
+        columns, locator = base.view.schema, base.view.locator
+    staged_rows.check_new_keys(columns, fragment_records(fragments), locator, keys)
+
+
+class UpsertPlanner:
+    """Finds the rows that an upsert replaces. If used for all attempts, it searches unchanged fragments only once.
+
+    A context manager, which removes temporary files.
+
+    Args:
+        fragments: the new fragments, for example from :func:`lance_core.write_fragments`, with all columns.
+        keys: names of the key columns; check the keys with :func:`check_new_keys` first.
+    """
+
+    def __init__(self, fragments: Sequence[FragmentMetadata], keys: Sequence[str]) -> None:
+        """Initialize without reading anything."""
+        self.staged: Final = staged_rows.StagedUpsert(fragment_records(fragments), keys)
+
+    def __enter__(self) -> Self:
+        """Return the planner."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Remove temporary files."""
+        self.staged.close()
+
+
+def commit_upsert(
+    dataset: Handle,
+    planner: UpsertPlanner,
+    *,
+    transaction_uuid: str,
+    properties: Mapping[str, str] | None = None,
+) -> CommittedUpsert:
+    """Replace the rows that have the keys of new rows, and add the other new rows, in one version.
+
+    The new rows are in fragments that are already written. The upsert is planned on the version of the handle. A commit
+    can be repeated safely: if a later version was created by a transaction with this UUID, the result refers to that
+    version. If row ids are stable, the replaced rows keep theirs; the new rows are then written again, in another
+    order, and nothing refers to the files of the fragments.
+
+    Args:
+        dataset: a handle to a version which, like all versions before it, was not created by this transaction.
+        planner: the fragments and the keys.
+        transaction_uuid: UUID of the transaction.
+        properties: properties of the transaction.
+
+    Raises:
+        InvalidMergeError: several new rows have the key of the same row of the dataset.
+        SchemaMismatchError: the columns of a fragment differ from those of the table.
+        NotFoundError: a file of a fragment is missing.
+        NotSupportedError: the dataset has both stable row ids and blob columns.
+        RetryableCommitConflictError: another writer has added or changed rows since the version of the handle; try
+            again with a handle to the latest version and the same planner.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    return planner.staged.commit(dataset.view, properties=properties or {}, transaction_uuid=transaction_uuid)
 
 
 def delete_rows(

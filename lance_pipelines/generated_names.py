@@ -6,6 +6,7 @@ key ends in one of these words, such as ``("events", "compact")``, could have th
 without the keys of the datasets.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
@@ -13,9 +14,9 @@ from typing import Final
 from dagster._core.definitions.utils import is_valid_name
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
 
-__all__ = ["JOBS", "STEPS", "check_names"]
+__all__ = ["JOBS", "STEPS", "check_key", "check_names"]
 
 JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows", "check")
 """The operations that have a job for each dataset."""
@@ -35,9 +36,24 @@ STEPS: Final = (
 )
 """The ops that exist for each dataset."""
 
+_LEGAL_PART: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SEPARATOR: Final = "__"
 _JOB_OF_ALL_ASSETS: Final = "__ASSET_JOB"
 """Dagster itself creates a job with this name."""
+
+
+def check_key(declaration: DatasetDeclaration) -> None:
+    """Reject a key with characters for which Dagster defines no assets, checks, or dependencies.
+
+    Raises:
+        InvalidInputError: the key has such a character.
+    """
+    for part in key_parts(declaration.key):
+        if not _LEGAL_PART.fullmatch(part):
+            raise InvalidInputError(
+                f"invalid asset key {'/'.join(key_parts(declaration.key))!r}: Dagster allows letters without accents, "
+                "digits, underscores, dashes, and dots in its parts"
+            )
 
 
 def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
@@ -48,7 +64,8 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
     """
     keys: defaultdict[str, list[str]] = defaultdict(list)
     for declaration in declarations:
-        keys[declaration.name].append("/".join(declaration.key))
+        keys[declaration.name].append("/".join(key_parts(declaration.key)))
+        check_key(declaration)
     for name, found in keys.items():
         if len(found) > 1:
             raise InvalidInputError(

@@ -12,4 +12,5 @@ Modules, in the order in which a merge uses them::
     key_filter      the filter of the inserted primary keys, whose hashes ``xxhash64`` computes
     merge           the attempts, and the commit of their results
     merge_plan      describes a merge as text, without its execution
+    staged_rows     merges rows that are already written as fragments
 """

@@ -20,6 +20,7 @@ from lance_core.errors import InvalidMergeError
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.read_config import ReadConfig
 from lance_core.join.key_index import KeyIndex
+from lance_core.join.keys import complete_keys
 from lance_core.merge_insert.rules import SOURCE, TARGET, WhenMatched, condition_columns, plan_condition
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.output_schema import batch_without_columns
@@ -108,6 +109,38 @@ class MatchFinder:
         if new:
             self._search(view, new)
         return [self._found[fragment.content_key] for fragment in fragments]
+
+    def require_unique_keys(self, table: Schema) -> None:
+        """Check that no key of the source contains a null or occurs twice.
+
+        Args:
+            table: schema of the table, which determines the types of the keys.
+
+        Raises:
+            InvalidMergeError: a key does; the message contains it.
+        """
+        names = list(self._rules.keys)
+        prepared = PreparedInput(pa.schema([self._source.schema.field(name) for name in names]), table=table)
+        for index in self._blocks(table):
+            for start, batch in self._source.batches(columns=names):
+                columns = prepared.batch(batch).columns
+                incomplete = np.flatnonzero(~complete_keys(columns))
+                if len(incomplete):
+                    row = start + int(incomplete[0])
+                    raise InvalidMergeError(
+                        f"row {row} has a null in its key ({shown_keys(self._source, self._rules, row)}); rows with "
+                        "such a key cannot be found again",
+                        row=row,
+                    )
+                for source_rows, found in index.find(columns):
+                    repeated = np.flatnonzero(source_rows != start + found)
+                    if len(repeated):
+                        row = start + int(found[repeated[0]])
+                        raise InvalidMergeError(
+                            f"several source rows have the key {shown_keys(self._source, self._rules, row)}; a key "
+                            "must not occur more than once",
+                            row=row,
+                        )
 
     def _search(self, view: TableView, fragments: Sequence[Fragment]) -> None:
         condition = None

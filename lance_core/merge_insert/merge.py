@@ -68,6 +68,7 @@ __all__ = [
     "analyze_merge",
     "explain_merge",
     "merge_rows",
+    "merge_staged",
     "stage_merge",
 ]
 
@@ -211,6 +212,25 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
     )
 
 
+def merge_staged(
+    view: TableView, request: MergeRequest, source: SourceRows, properties: Mapping[str, str], transaction_uuid: str
+) -> Merged:
+    """Merge rows that fit the table, by one attempt to commit the transaction with this UUID.
+
+    Raises:
+        RetryableCommitConflictError: another writer committed first; plan again on the latest version.
+        LanceError: as for :func:`merge_rows`.
+    """
+    view.log.require_commits()
+    merge = _Merge(request, source)
+    try:
+        made, changes = merge.commit(view, properties, transaction_uuid)
+    except BaseException:
+        merge.remove()
+        raise
+    return Merged(made, changes, attempts=1)
+
+
 def _needed_columns(view: TableView, rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
     return with_keys_of_table(data, view.schema, rules.keys) if rules.only_deletes else data
 
@@ -278,20 +298,23 @@ class _Merge:
             updated_offsets=changes.offsets(fragments) if view.manifest.has_stable_row_ids else {},
         )
 
-    def commit(self, view: TableView, properties: Mapping[str, str] | None) -> tuple[TableView, Changes]:
-        """Plan the changes to a version, write, and commit."""
+    def commit(
+        self, view: TableView, properties: Mapping[str, str] | None, transaction_uuid: str | None = None
+    ) -> tuple[TableView, Changes]:
+        """Plan the changes to a version, write, and commit; with a UUID, the transaction may be committed already."""
         changes, operation = self.plan(view)
         self._progress = CommitProgress()
         options = CommitOptions(
             # Other writers may have changed the columns since the files were written.
             checks_files=self._staged is not None and self._staged.view is not view,
-            is_first_try=True,
+            is_first_try=transaction_uuid is None,
             refuses_new_rows=self._request.rules.inserts,
             progress=self._progress,
         )
         if changes.in_place:
-            return commit_change(view, operation, options, properties=properties), changes
-        return commit_plan(view, changes.deletes, operation, options, properties), changes
+            made = commit_change(view, operation, options, properties=properties, transaction_uuid=transaction_uuid)
+            return made, changes
+        return commit_plan(view, changes.deletes, operation, options, properties, transaction_uuid), changes
 
     def remove(self) -> None:
         """Remove the files that were written, unless a version may refer to them."""

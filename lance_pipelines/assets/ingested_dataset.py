@@ -7,7 +7,7 @@ from typing import Any, Final
 import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
-from lance_pipelines.ingest.declaration import DatasetDeclaration, dataset_name, key_parts, required_source
+from lance_pipelines.ingest.declaration import DatasetDeclaration, DatasetKey, dataset_name, key_parts, required_source
 from lance_pipelines.ingest.sources import AssetSource
 from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.declared_config import config_field
@@ -26,7 +26,7 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     """Return the asset of one dataset; materializing it writes fragments and commits them as a new version."""
     check_partitions(declaration)
     spec = _spec(declaration)
-    upstream = {f"after_{dataset_name(dep.asset_key.path)}": dep.asset_key for dep in spec.deps}
+    upstream = _input_names([dep.asset_key for dep in spec.deps])
     write = build_write_op(declaration, upstream=tuple(upstream))
     commit = build_commit_op(declaration)
     graph = dg.GraphDefinition(
@@ -86,12 +86,27 @@ def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
 
 def _deps(declaration: DatasetDeclaration) -> Sequence[dg.AssetDep]:
     """Return the declared dependencies, and that on the asset of the source."""
-    deps = [
-        dep if isinstance(dep, dg.AssetDep) else dg.AssetDep(dg.AssetKey(key_parts(dep))) for dep in declaration.deps
-    ]
+    deps = [_dep(dep) for dep in declaration.deps]
     source = declaration.source
     if isinstance(source, AssetSource):
         key = dg.AssetKey(key_parts(source.key))
         if all(dep.asset_key != key for dep in deps):
             deps.append(dg.AssetDep(key))
     return deps
+
+
+def _dep(declared: DatasetKey | dg.AssetKey | dg.AssetDep | dg.AssetsDefinition) -> dg.AssetDep:
+    if isinstance(declared, dg.AssetDep):
+        return declared
+    if isinstance(declared, dg.AssetsDefinition):
+        return dg.AssetDep(declared)
+    return dg.AssetDep(dg.AssetKey(key_parts(declared)))
+
+
+def _input_names(keys: Sequence[dg.AssetKey]) -> dict[str, dg.AssetKey]:
+    """Return the assets that the write step waits for, by the name of its input; keys may differ only in a dash."""
+    names: dict[str, dg.AssetKey] = {}
+    for key in dict.fromkeys(keys):
+        name = f"after_{dataset_name(key)}"
+        names[name if name not in names else f"{name}_{len(names)}"] = key
+    return names

@@ -24,6 +24,7 @@ from lance_core.errors import InvalidInputError
 from lance_pipelines.automation import on_new_data
 from lance_pipelines.components.scaffolder import LanceDatasetScaffolder
 from lance_pipelines.components.yaml_types import Node, build, fields_of, read_fields, schema_of, yaml_type
+from lance_pipelines.generated_names import check_key
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 
 __all__ = ["LanceDatasetComponent", "ProjectSettings"]
@@ -179,6 +180,10 @@ def _declaration(node: Node, defaults: Mapping[str, Any] | None = None) -> Datas
     if not isinstance(node.value, Mapping):
         raise node.expected("a mapping")
     declaration: DatasetDeclaration = build(DatasetDeclaration, node, defaults or {})
+    try:
+        check_key(declaration)
+    except InvalidInputError as error:
+        raise node.child("key").error(error) from error
     return declaration
 
 

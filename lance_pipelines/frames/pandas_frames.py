@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_core.errors import InvalidInputError
+
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # no types
 
@@ -29,9 +31,17 @@ def pandas_of_table(table: pa.Table) -> pd.DataFrame:
 
 
 def reader_of_pandas(frame: pd.DataFrame) -> pa.RecordBatchReader:
-    """Return a reader of the frame's rows."""
+    """Return a reader of the frame's rows.
+
+    Raises:
+        InvalidInputError: the values of a column have different types, or several columns have the same name.
+    """
     named = [name for name in frame.index.names if name is not None]
-    columns = frame.reset_index(level=named) if named else frame
-    table = pa.Table.from_pandas(columns, preserve_index=False)
+    try:
+        columns = frame.reset_index(level=named) if named else frame
+        table = pa.Table.from_pandas(columns, preserve_index=False)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        reason = "; ".join(map(str, error.args))
+        raise InvalidInputError(f"the pandas.DataFrame cannot be converted to Arrow data: {reason}") from error
     # The description of the index that was left out.
     return table.replace_schema_metadata(None).to_reader()

@@ -19,8 +19,9 @@ from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.partition_rows import select_rows
 from lance_pipelines.ingest.schema_changes import fit_columns
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.verify import verify_keys
 from lance_pipelines.ingest.write_commit import transaction_properties
-from lance_pipelines.ingest.write_plan import check_run_partitions, plan_write
+from lance_pipelines.ingest.write_plan import check_run_partitions, plan_write, upsert_keys
 from lance_pipelines.spark.conform import conform_batch
 from lance_pipelines.spark.leftovers import discard_files
 
@@ -63,6 +64,7 @@ def stage_reader(
     selection = None
     if partitions and declaration.partition_by:
         selection = select_rows(declaration.partition_columns, partitions, target)
+    keys = upsert_keys(declaration, target)
     replaces = plan.replaces_content
     check_storable(target)
     storage_version = declaration.data_storage_version if replaces else None
@@ -79,28 +81,31 @@ def stage_reader(
             file_token=file_token,
             storage_options=storage_options,
         )
+        assert isinstance(fragments, list)  # noqa: S101  # no transaction was requested
+        staged = StagedWrite(
+            write_id=str(uuid.uuid4()),
+            file_token=file_token,
+            dataset=declaration.name,
+            uri=declaration.uri,
+            mode=declaration.mode,
+            predicate=selection.to_sql() if overwrites and selection is not None else None,
+            keys=keys,
+            data_storage_version=storage_version,
+            read_version=plan.read_version,
+            read_transaction=plan.read_transaction,
+            schema=declared_schema(target, upgrades_blobs=replaces and _upgrades_blobs(declaration, plan)),
+            fragments=tuple(fragment.to_json() for fragment in fragments),
+            rows_counted=counted.num_rows,
+            rows_written=sum(fragment.physical_rows for fragment in fragments),
+            bytes_written=sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files),
+            run_id=run_id,
+            step_key=step_key,
+        )
+        verify_keys(staged, storage_options)
     except BaseException as error:
         _discard(declaration.uri, file_token, error, storage_options)
         raise
-    assert isinstance(fragments, list)  # noqa: S101  # no transaction was requested
-    return StagedWrite(
-        write_id=str(uuid.uuid4()),
-        file_token=file_token,
-        dataset=declaration.name,
-        uri=declaration.uri,
-        mode=declaration.mode,
-        predicate=selection.to_sql() if overwrites and selection is not None else None,
-        data_storage_version=storage_version,
-        read_version=plan.read_version,
-        read_transaction=plan.read_transaction,
-        schema=declared_schema(target, upgrades_blobs=replaces and _upgrades_blobs(declaration, plan)),
-        fragments=tuple(fragment.to_json() for fragment in fragments),
-        rows_counted=counted.num_rows,
-        rows_written=sum(fragment.physical_rows for fragment in fragments),
-        bytes_written=sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files),
-        run_id=run_id,
-        step_key=step_key,
-    )
+    return staged
 
 
 def _upgrades_blobs(declaration: DatasetDeclaration, plan: WritePlan) -> bool:

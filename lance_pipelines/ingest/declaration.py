@@ -7,6 +7,7 @@ Values that only Dagster uses (tags, conditions) are passed on unchanged.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
 from lance_pipelines.ingest.partition_rows import PartitionColumn, partition_columns
-from lance_pipelines.ingest.sources import Options, Source, check_literals, resolved_options
+from lance_pipelines.ingest.sources import (
+    Options,
+    Source,
+    check_literals,
+    check_not_text,
+    member_of,
+    resolved_options,
+)
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
@@ -85,6 +93,9 @@ class WriteMode(StrEnum):
     OVERWRITE_PARTITION = "overwrite_partition"
     """Replace the rows of the run's partitions with the new ones, in one version; the first run creates the dataset."""
 
+    UPSERT = "upsert"
+    """Replace the rows that have the keys of new rows, and add the rest; the first run creates the dataset."""
+
     @property
     def takes_effect_again(self) -> bool:
         """Whether a second commit of the same rows would change the dataset, or fail."""
@@ -98,7 +109,8 @@ class SchemaMode(StrEnum):
     """Fail before any row is written."""
 
     ADD = "add"
-    """Add new columns to the dataset, with nulls for existing rows. Nullable columns may be missing from the source."""
+    """Add new columns to the dataset, null for existing rows. Nullable columns may be missing from the source, except
+    in mode ``upsert``."""
 
     OVERWRITE = "overwrite"
     """Replace the columns together with the rows."""
@@ -123,6 +135,8 @@ class DatasetDeclaration:
         partition_by: the columns that assign rows to partitions: the name of a column, or a
             ``PartitionColumn`` for each dimension. A run for partitions
             then ingests only the rows of these partitions.
+        upsert_by: the key columns of mode ``upsert``: a name, or names. If empty, the primary key that the schema of
+            the dataset declares. No key of a new row may contain a null, and no two new rows may have the same key.
         max_rows_per_file: number of rows at which a task starts a new fragment.
         max_bytes_per_file: approximate number of bytes at which a task starts a new fragment.
         data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
@@ -137,7 +151,8 @@ class DatasetDeclaration:
         owners: email addresses, or teams as ``"team:data"``.
         tags: tags of the asset.
         kinds: kinds that the asset shows in addition to ``lance`` and ``spark``.
-        deps: keys of the assets that must exist before the dataset is ingested, or ``dagster.AssetDep`` objects.
+        deps: the assets that must exist before the dataset is ingested: their keys, the assets themselves, or
+            ``dagster.AssetDep`` objects.
         automation_condition: the condition under which Dagster ingests the dataset automatically.
         freshness: the policy that says how old the data may be.
         column_descriptions: maps the names of columns to their descriptions.
@@ -153,6 +168,7 @@ class DatasetDeclaration:
     schema_mode: SchemaMode | None = None
     partitions: dg.PartitionsDefinition[str] | None = None
     partition_by: str | Sequence[PartitionColumn] = ()
+    upsert_by: str | Sequence[str] = ()
     max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
     max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
@@ -164,7 +180,7 @@ class DatasetDeclaration:
     owners: Sequence[str] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     kinds: Sequence[str] = ()
-    deps: Sequence[DatasetKey | dg.AssetDep] = ()
+    deps: Sequence[DatasetKey | dg.AssetKey | dg.AssetDep | dg.AssetsDefinition] = ()
     automation_condition: dg.AutomationCondition[Any] | None = None
     freshness: dg.FreshnessPolicy | None = None
     column_descriptions: Mapping[str, str] = field(default_factory=dict)
@@ -172,18 +188,20 @@ class DatasetDeclaration:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", key_parts(self.key))
+        self._convert()
         self._check_owner()
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
         check_literals(f"dataset {self.name}", ("uri", self.uri))
         self._check_modes()
-        for what, number in (
-            ("max_rows_per_file", self.max_rows_per_file),
-            ("max_bytes_per_file", self.max_bytes_per_file),
-            *((f"vector_columns[{column!r}]", length) for column, length in self.vector_columns.items()),
-        ):
-            if number < 1:
-                raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number}")
+        limits: dict[str, object] = {
+            "max_rows_per_file": self.max_rows_per_file,
+            "max_bytes_per_file": self.max_bytes_per_file,
+            **{f"vector_columns[{column!r}]": length for column, length in self.vector_columns.items()},
+        }
+        for what, number in limits.items():
+            if not isinstance(number, int) or number < 1:
+                raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number!r}")
         if self.vector_columns and self.source is not None and not self.source.needs_spark:
             raise InvalidInputError(
                 f"dataset {self.name}: vector_columns applies only to rows that Spark reads; "
@@ -195,14 +213,33 @@ class DatasetDeclaration:
             except (InvalidInputError, UnsupportedVersionError) as error:
                 raise InvalidInputError(f"dataset {self.name}: {error}") from error
 
+    def _convert(self) -> None:
+        """Replace other forms of a value by the declared type; modes, for example, may be given as text."""
+        what = f"dataset {self.name}"
+        try:
+            object.__setattr__(self, "mode", member_of(WriteMode, "mode", self.mode))
+            if self.schema_mode is not None:
+                object.__setattr__(self, "schema_mode", member_of(SchemaMode, "schema mode", self.schema_mode))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{what}: {error}") from error
+        if isinstance(self.uri, os.PathLike):
+            object.__setattr__(self, "uri", os.fspath(self.uri))
+        object.__setattr__(self, "upsert_by", _column_names(f"{what}: upsert_by", self.upsert_by))
+        if self.source is not None and not isinstance(self.source, Source):
+            raise InvalidInputError(
+                f"{what}: the source must be a FileSource, SqlSource, AssetSource, FunctionSource, or SparkSource, "
+                f"found {self.source!r:.80}"
+            )
+        check_not_text(what, ("owners", self.owners), ("kinds", self.kinds), ("deps", self.deps))
+
     def _check_modes(self) -> None:
         replaces_all = self.mode in (WriteMode.OVERWRITE, WriteMode.CREATE)
         if self.schema_mode is SchemaMode.OVERWRITE and not replaces_all:
             raise InvalidInputError(f"dataset {self.name}: schema_mode overwrite requires mode overwrite or create")
         if self.schema_mode is SchemaMode.ADD and replaces_all:
             raise InvalidInputError(
-                f"dataset {self.name}: schema_mode add requires mode append or overwrite_partition; mode {self.mode} "
-                "takes all columns from the rows"
+                f"dataset {self.name}: schema_mode add requires mode append, upsert, or overwrite_partition; mode "
+                f"{self.mode} takes all columns from the rows"
             )
         if self.mode is WriteMode.OVERWRITE_PARTITION and not self.partition_by:
             raise InvalidInputError(f"dataset {self.name}: mode overwrite_partition requires partition_by")
@@ -242,6 +279,14 @@ class DatasetDeclaration:
         return dataset_name(self.key)
 
 
+def _column_names(what: str, given: object) -> tuple[str, ...]:
+    """Return names of columns that are given as a name, as names, or as None for no column."""
+    names = [given] if isinstance(given, str) and given else given or ()
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name for name in names):
+        raise InvalidInputError(f"{what} must be names of columns, found {given!r:.80}")
+    return tuple(names)
+
+
 def required_source(declaration: DatasetDeclaration) -> Source:
     """Return the source of a dataset.
 
@@ -253,18 +298,19 @@ def required_source(declaration: DatasetDeclaration) -> Source:
     return declaration.source
 
 
-def key_parts(key: DatasetKey) -> tuple[str, ...]:
+def key_parts(key: DatasetKey | dg.AssetKey) -> tuple[str, ...]:
     """Return the parts of an asset key; a string is split at its slashes.
 
     Raises:
         InvalidInputError: the key, or a part of it, is empty.
     """
-    parts = tuple(key.split("/") if isinstance(key, str) else key)
+    path: Any = key.split("/") if isinstance(key, str) else getattr(key, "path", key)
+    parts = tuple(path)
     if not parts or not all(parts):
         raise InvalidInputError(f"invalid asset key {key!r}: a part is empty")
     return parts
 
 
-def dataset_name(key: DatasetKey) -> str:
+def dataset_name(key: DatasetKey | dg.AssetKey) -> str:
     """Return the identifier for an asset key: its parts, joined by ``__``, with ``_`` for all other characters."""
     return "__".join(_NOT_IN_NAMES.sub("_", part) for part in key_parts(key))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import lance_core
 from lance_core.errors import SchemaMismatchError, TooMuchWriteContentionError
 from lance_core.metadata import add_columns
-from lance_pipelines.ingest.declaration import SchemaMode
+from lance_pipelines.ingest.declaration import SchemaMode, WriteMode
 from lance_pipelines.ingest.fitting import fit_schema, new_columns
 from lance_pipelines.ingest.write_plan import plan_write
 
@@ -60,7 +60,8 @@ def fit_columns(
             return plan, fit_schema(found, plan.schema)
         added = new_columns(found, plan.schema)
         known = pa.schema([field for field in found if field.name not in added.names])
-        target = fit_schema(known, plan.schema, allows_missing=True)
+        # An upsert replaces whole rows: a missing column would lose its values.
+        target = fit_schema(known, plan.schema, allows_missing=declaration.mode is not WriteMode.UPSERT)
         if not added.names:
             return plan, target
         # If another run has added one of the columns, the next attempt checks whether its type fits.

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -46,9 +46,13 @@ __all__ = [
     "SparkSource",
     "SqlSource",
     "check_literals",
+    "check_not_text",
+    "member_of",
     "open_latest",
     "resolved_options",
 ]
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 OpenAsset: TypeAlias = "Callable[[AssetSource], lance_core.LanceDataset]"
 """Opens the dataset of an asset at the version that a run is to read."""
@@ -126,7 +130,9 @@ class FileSource:
     sql: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "paths", tuple(self.paths))
+        object.__setattr__(self, "format", member_of(SourceFormat, "source format", self.format))
+        check_not_text("a file source", ("paths", self.paths))
+        object.__setattr__(self, "paths", tuple(map(os.fspath, self.paths)))
         needs_paths = self.format is not SourceFormat.ENVIRONMENT
         if needs_paths and not self.paths:
             raise InvalidInputError(f"source format {self.format} requires at least one path")
@@ -271,6 +277,33 @@ def check_literals(what: str, *fields: tuple[str, str | None]) -> None:
                 f"{name} of {what} cannot be EnvVar({variable!r}), which is read only in storage options and JDBC "
                 f"options; use EnvVar({variable!r}).get_value()"
             )
+
+
+def check_not_text(what: str, *fields: tuple[str, object]) -> None:
+    """Check that fields which are lists are not a single string, which Python would take for a list of characters.
+
+    Args:
+        what: what the fields belong to, for messages.
+        fields: names and values.
+
+    Raises:
+        InvalidInputError: a value is a string.
+    """
+    for name, value in fields:
+        if isinstance(value, str):
+            raise InvalidInputError(f"{name} of {what} must be a list, found {value!r}; write [{value!r}]")
+
+
+def member_of(choices: type[_Choice], what: str, value: str) -> _Choice:
+    """Return the member of an enum with this value.
+
+    Raises:
+        InvalidInputError: there is none; the message contains all values.
+    """
+    try:
+        return choices(value)
+    except ValueError as error:
+        raise InvalidInputError(f"unknown {what} {value!r}; expected one of {', '.join(choices)}") from error
 
 
 def resolved_options(options: Options, what: str) -> dict[str, str]:

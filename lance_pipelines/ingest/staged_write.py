@@ -52,6 +52,7 @@ class StagedWrite:
         run_id: id of the run that wrote the fragments.
         step_key: key of the writing step in that run.
         predicate: SQL condition that selects the rows to replace; None unless the mode is ``overwrite_partition``.
+        keys: names of the key columns; empty unless the mode is ``upsert``.
         data_storage_version: format version of the data files if the commit creates or replaces the dataset; if None,
             the default.
         number: number of writes to the dataset that the step has made before.
@@ -72,6 +73,7 @@ class StagedWrite:
     run_id: str
     step_key: str
     predicate: str | None = None
+    keys: tuple[str, ...] = ()
     data_storage_version: str | None = None
     number: int = 0
 

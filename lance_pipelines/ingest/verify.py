@@ -5,6 +5,7 @@ would notice. Therefore, the commit step first verifies that
 
 * every row that Spark counted is in a fragment (:func:`verify_row_counts`);
 * every data file exists, with the size that its writer recorded (:func:`verify_files`);
+* no key of an upsert is incomplete or repeated (:func:`verify_keys`, already in the write step);
 * the fragments contain the dataset's columns, under the dataset's field ids (:func:`verify_schema`);
 * the dataset has not been recreated since the write was planned (:func:`verify_read_version`).
 """
@@ -22,7 +23,7 @@ from lance_core.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lance_core.metadata import DATA_DIRECTORY, check_compatible, open_store, stored_field_ids
+from lance_core.metadata import DATA_DIRECTORY, check_compatible, check_new_keys, open_store, stored_field_ids
 from lance_pipelines.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
     from lance_pipelines.ingest.staged_write import StagedWrite
     from lance_pipelines.progress import Report
 
-__all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_row_counts", "verify_schema"]
+__all__ = [
+    "StagedWriteError",
+    "verify_files",
+    "verify_keys",
+    "verify_read_version",
+    "verify_row_counts",
+    "verify_schema",
+]
 
 
 class StagedWriteError(InvalidInputError):
@@ -96,6 +104,21 @@ def verify_files(
                 found=found,
             )
         report(Progress(stage="checking written files", tasks=done, total_tasks=len(data_files), unit="files"))
+
+
+def verify_keys(staged: StagedWrite, storage_options: dict[str, str] | None = None) -> None:
+    """Check that every row of an upsert has a key, and no two rows the same one; other writes have no keys.
+
+    Raises:
+        InvalidMergeError: a key contains a null, or occurs twice; the message contains the key.
+    """
+    if not staged.keys:
+        return
+    fragments = [lance_core.FragmentMetadata.from_json(fragment) for fragment in staged.fragments]
+    base: lance_core.LanceDataset | str = staged.uri
+    if staged.read_version:
+        base = lance_core.dataset(staged.uri, version=staged.read_version, storage_options=storage_options)
+    check_new_keys(base, fragments, staged.keys, schema=staged.schema, storage_options=storage_options)
 
 
 def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:

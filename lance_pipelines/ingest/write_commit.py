@@ -21,6 +21,8 @@ Mode           No dataset                      A dataset
                is based on a version
 ``overwrite``  create it                       overwrite the latest version
 ``create``     create it                       fail
+``upsert``     create it; fail if the write    delete the rows that have the keys of new rows, and append; planned
+               is based on a version           again after every conflict
 ``overwrite_   create it; fail if the write    delete the matching rows of the latest version, and append; the deletion
 partition``    is based on a version           is planned again after every conflict
 =============  ==============================  ====================================================================
@@ -38,6 +40,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +61,14 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.metadata import DeletePlanner, commit_replacement, commit_transaction, plan_delete
+from lance_core.metadata import (
+    DeletePlanner,
+    UpsertPlanner,
+    commit_replacement,
+    commit_transaction,
+    commit_upsert,
+    plan_delete,
+)
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_files, verify_read_version, verify_row_counts, verify_schema
 from lance_pipelines.ingest.write_plan import open_dataset
@@ -93,6 +103,9 @@ _MAX_ATTEMPTS: Final = 20
 
 _MAX_WAIT_SECONDS: Final = 0.5
 """Maximum waiting time between two attempts."""
+
+_BASED_ON_ROWS: Final = (WriteMode.APPEND, WriteMode.UPSERT, WriteMode.OVERWRITE_PARTITION)
+"""Modes that keep existing rows."""
 
 _DEFINITE_FAILURES: Final = (
     AlreadyExistsError,
@@ -155,7 +168,8 @@ def commit_staged(
         StorageError: a storage operation failed; the files are kept for another try if the error is ``retryable``.
     """
     try:
-        return _commit(staged, storage_options, report)
+        with _planner(staged) as planner:
+            return _commit(staged, planner, discard, storage_options, report)
     except (*_DEFINITE_FAILURES, StorageError) as error:
         may_pass = isinstance(error, StorageError) and error.retryable
         if not may_pass and _is_absent_for_good(staged, storage_options):
@@ -163,9 +177,21 @@ def commit_staged(
         raise
 
 
-def _commit(staged: StagedWrite, storage_options: dict[str, str] | None, report: Report) -> WriteOutcome:
+def _planner(staged: StagedWrite) -> AbstractContextManager[DeletePlanner | UpsertPlanner | None]:
+    """Return what finds the rows that a write replaces; None if it replaces none or all."""
+    if staged.mode is WriteMode.UPSERT:
+        return UpsertPlanner(_fragments(staged), staged.keys)
+    return nullcontext(None if staged.predicate is None else DeletePlanner(staged.predicate))
+
+
+def _commit(
+    staged: StagedWrite,
+    planner: DeletePlanner | UpsertPlanner | None,
+    discard: Callable[[str, str], object],
+    storage_options: dict[str, str] | None,
+    report: Report,
+) -> WriteOutcome:
     conflict: RetryableCommitConflictError | None = None
-    planner = None if staged.predicate is None else DeletePlanner(staged.predicate)
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         dataset = open_dataset(staged.uri, storage_options)
         if dataset is not None:
@@ -179,7 +205,12 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None, report:
             return _nothing_to_commit(dataset)
         try:
             version = commit_on(
-                dataset, staged, is_first=attempt == 1, planner=planner, storage_options=storage_options
+                dataset,
+                staged,
+                is_first=attempt == 1,
+                planner=planner,
+                discard=discard,
+                storage_options=storage_options,
             )
         except RetryableCommitConflictError as error:
             conflict = error
@@ -194,7 +225,7 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None, report:
 
 
 def _changes_nothing(staged: StagedWrite, dataset: lance_core.LanceDataset) -> bool:
-    if staged.fragments or staged.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITION):
+    if staged.fragments or staged.mode not in _BASED_ON_ROWS:
         return False
     return staged.predicate is None or not plan_delete(dataset, staged.predicate).rows_deleted
 
@@ -254,7 +285,8 @@ def commit_on(
     staged: StagedWrite,
     *,
     is_first: bool,
-    planner: DeletePlanner | None = None,
+    planner: DeletePlanner | UpsertPlanner | None = None,
+    discard: Callable[[str, str], object] = lambda uri, file_token: None,
     storage_options: dict[str, str] | None = None,
 ) -> int:
     """Commit a verified write and return the new version.
@@ -263,7 +295,8 @@ def commit_on(
         dataset: the dataset at its latest version; None if it does not exist.
         staged: the message of the write step.
         is_first: False after an attempt that failed with a retryable conflict.
-        planner: plans which rows are replaced; None unless the mode is ``overwrite_partition``.
+        planner: plans which rows are replaced; None unless the mode is ``upsert`` or ``overwrite_partition``.
+        discard: deletes the files of this write if the version contains its rows in other files.
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
@@ -288,6 +321,14 @@ def commit_on(
         if not is_first:
             read_version = dataset.version
     _verify_schema(staged, dataset)
+    if isinstance(planner, UpsertPlanner):
+        upserted = commit_upsert(
+            dataset, planner, transaction_uuid=transaction_uuid(staged), properties=_properties(staged)
+        )
+        if not upserted.uses_new_files:
+            with suppress(LanceError):
+                discard(staged.uri, staged.file_token)
+        return upserted.version
     if planner is not None:
         # Planned on the version up to which all versions were searched for an earlier commit of this write.
         replaced = commit_replacement(
@@ -318,7 +359,7 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
 
 
 def _create(staged: StagedWrite, storage_options: dict[str, str] | None) -> int:
-    if staged.mode in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITION) and staged.read_version:
+    if staged.mode in _BASED_ON_ROWS and staged.read_version:
         raise DatasetNotFoundError(
             f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned, but no "
             "longer exists",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import lance_core
 from lance_core.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
+from lance_core.metadata import key_columns
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_pipelines.ingest.partition_rows import Partition
 
-__all__ = ["WritePlan", "check_run_partitions", "open_dataset", "plan_write"]
+__all__ = ["WritePlan", "check_run_partitions", "open_dataset", "plan_write", "upsert_keys"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,28 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
         replaces_content=declaration.mode is WriteMode.OVERWRITE,
         data_storage_version=dataset.data_storage_version,
     )
+
+
+def upsert_keys(declaration: DatasetDeclaration, schema: pa.Schema) -> tuple[str, ...]:
+    """Return the names of the key columns of a write; empty unless its mode is ``upsert``.
+
+    Args:
+        declaration: the dataset.
+        schema: the schema of the dataset, or of the rows that create it.
+
+    Raises:
+        InvalidInputError: a column does not exist, or no key is declared.
+    """
+    if declaration.mode is not WriteMode.UPSERT:
+        return ()
+    try:
+        return key_columns(schema, declaration.upsert_by or None)
+    except InvalidInputError as error:
+        if declaration.upsert_by:
+            raise InvalidInputError(f"dataset {declaration.name}: upsert_by: {error}") from error
+        raise InvalidInputError(
+            f"dataset {declaration.name}: mode upsert requires upsert_by, or a primary key that the schema declares"
+        ) from error
 
 
 def check_run_partitions(declaration: DatasetDeclaration, partitions: Sequence[Partition]) -> None:

@@ -39,8 +39,8 @@ class WriteReport:
         rows_written: number of rows that this write added.
         fragments_written: number of fragments that this write added.
         bytes_written: total size of the data files that this write added, in bytes.
-        rows_replaced: number of rows of the run's partitions that this write removed; None in other modes, and if the
-            version before no longer exists.
+        rows_replaced: number of rows that this write removed, because they had the keys of new rows or belonged to the
+            run's partitions; None in other modes, and if the version before no longer exists.
     """
 
     dataset: str
@@ -64,6 +64,9 @@ class WriteReport:
     def headline(self) -> str:
         """Return the summary of the event: what changed, and the version."""
         rows = f"{self.rows_written:,} row{'s' * (self.rows_written != 1)}"
+        if self.mode is WriteMode.UPSERT and self.rows_replaced is not None:
+            added = self.rows_written - self.rows_replaced
+            return f"{self.mode}: {added:+,} row{'s' * (added != 1)}, {self.rows_replaced:,} updated, v{self.version}"
         if self.rows_replaced is not None:
             return f"{self.mode}: {rows} replaced {self.rows_replaced:,}, v{self.version}"
         return f"{self.mode}: {'+' if self.mode is WriteMode.APPEND else ''}{rows}, v{self.version}"
@@ -106,7 +109,7 @@ def report_write(
 
 
 def _rows_replaced(staged: StagedWrite, outcome: WriteOutcome, dataset: lance_core.LanceDataset) -> int | None:
-    if staged.mode is not WriteMode.OVERWRITE_PARTITION or not outcome.committed:
+    if staged.mode not in (WriteMode.UPSERT, WriteMode.OVERWRITE_PARTITION) or not outcome.committed:
         return None
     if dataset.version == 1:
         return 0

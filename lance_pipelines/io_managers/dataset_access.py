@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypeVar
 
 import dagster as dg
 import pyarrow as pa
 from dagster._core.execution.context.system import StepExecutionContext
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
@@ -18,12 +16,11 @@ from lance_pipelines.ingest.declaration import (
     WriteMode,
 )
 from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, select_rows
+from lance_pipelines.ingest.sources import member_of
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
 
 __all__ = ["DatasetAccess", "rows_of"]
-
-_Choice = TypeVar("_Choice", WriteMode, SchemaMode)
 
 
 class DatasetAccess(BaseModel):
@@ -73,10 +70,11 @@ class DatasetAccess(BaseModel):
         mode: str,
         schema_mode: str | None,
         partition_by: str | Sequence[PartitionColumn],
+        upsert_by: str | Sequence[str],
         is_partitioned: bool,
     ) -> DatasetDeclaration:
         """Return the declaration that a write follows; with partitions, an overwrite replaces only their rows."""
-        chosen = _choice(WriteMode, "mode", mode)
+        chosen = member_of(WriteMode, "mode", mode)
         if is_partitioned and chosen is WriteMode.OVERWRITE:
             chosen = WriteMode.OVERWRITE_PARTITION
         return DatasetDeclaration(
@@ -84,8 +82,9 @@ class DatasetAccess(BaseModel):
             uri=uri,
             storage_options=self.storage_options,
             mode=chosen,
-            schema_mode=None if schema_mode is None else _choice(SchemaMode, "schema mode", schema_mode),
+            schema_mode=None if schema_mode is None else member_of(SchemaMode, "schema mode", schema_mode),
             partition_by=partition_by,
+            upsert_by=upsert_by,
             max_rows_per_file=self.max_rows_per_file,
             max_bytes_per_file=self.max_bytes_per_file,
         )
@@ -94,10 +93,3 @@ class DatasetAccess(BaseModel):
 def rows_of(partitions: Sequence[Partition], columns: Sequence[PartitionColumn], schema: pa.Schema) -> str:
     """Return the condition, as SQL, on the rows of these partitions, which may be none."""
     return select_rows(columns, partitions, schema).to_sql() if partitions else "false"
-
-
-def _choice(choices: type[_Choice], what: str, found: str) -> _Choice:
-    try:
-        return choices(found)
-    except ValueError as error:
-        raise InvalidInputError(f"unknown {what} {found!r}; expected one of {', '.join(choices)}") from error

@@ -11,7 +11,8 @@ once, with the logical data version as the asset's data version, so that mainten
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, Union, get_args, get_origin
 from urllib.parse import quote
 
 import dagster as dg
@@ -36,6 +37,7 @@ __all__ = ["LanceIOManager", "dataset_uri"]
 _URI_METADATA: Final = "lance/uri"
 _MODE_METADATA: Final = "lance/mode"
 _SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
+_UPSERT_BY_METADATA: Final = "lance/upsert_by"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
 
@@ -50,7 +52,9 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     Metadata of an asset:
 
     * ``lance/uri``: the dataset's location, instead of the one below ``base_uri``;
-    * ``lance/mode``: ``overwrite``, ``append`` or ``create``, instead of ``mode``;
+    * ``lance/mode``: ``overwrite``, ``append``, ``upsert`` or ``create``, instead of ``mode``;
+    * ``lance/upsert_by``: the key columns of mode ``upsert``, a name or a list of names; by default, the primary key
+      that the dataset declares;
     * ``lance/schema_mode``: ``error``, ``add`` or ``overwrite``, instead of ``schema_mode``;
     * ``partition_expr``: the column that assigns rows to partitions; for partitions of several dimensions, a mapping
       of the name of each dimension to its column. A run in mode ``overwrite`` then replaces the rows of its partitions,
@@ -65,7 +69,8 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     base_uri: str = Field(description="Directory or URI under which the datasets are stored.")
     mode: str = Field(
         default=WriteMode.OVERWRITE.value,
-        description="What happens to existing rows: overwrite, append, or create (fail if the dataset exists).",
+        description="What happens to existing rows: overwrite, append, upsert (replace rows by key), or create (fail "
+        "if the dataset exists).",
     )
     schema_mode: str | None = Field(
         default=None,
@@ -142,6 +147,7 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
             mode=metadata.get(_MODE_METADATA, self.mode),
             schema_mode=metadata.get(_SCHEMA_MODE_METADATA, self.schema_mode),
             partition_by=_partition_columns(metadata) if context.has_asset_partitions else (),
+            upsert_by=metadata.get(_UPSERT_BY_METADATA, ()),
             is_partitioned=context.has_asset_partitions,
         )
 
@@ -180,7 +186,11 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _annotated_type(context: dg.InputContext) -> object:
     annotated = context.dagster_type.typing_type
-    return pa.Table if annotated is Any else annotated
+    if annotated is Any:
+        return pa.Table
+    # Of ``Optional[DataFrame]``, which is what ``DataFrame | None`` is for Dagster.
+    kinds = [kind for kind in get_args(annotated) if kind is not NoneType]
+    return kinds[0] if get_origin(annotated) is Union and len(kinds) == 1 else annotated
 
 
 def _columns(metadata: Mapping[str, Any]) -> list[str] | None:

@@ -93,6 +93,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         mode: str = WriteMode.OVERWRITE.value,
         schema_mode: str | None = None,
         partition_by: str | Sequence[PartitionColumn] = (),
+        upsert_by: str | Sequence[str] = (),
     ) -> dg.MaterializeResult[Any]:
         """Commit a frame as the next version, and return a ``MaterializeResult``, which the asset returns in turn.
 
@@ -101,11 +102,12 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
 
         Args:
             frame: a frame of a type that ``LanceIOManager`` stores.
-            mode: ``overwrite``, ``append`` or ``create``. In a run for partitions of the asset, ``overwrite`` replaces
-                the rows of these partitions.
+            mode: ``overwrite``, ``append``, ``upsert`` or ``create``. In a run for partitions of the asset,
+                ``overwrite`` replaces the rows of these partitions.
             schema_mode: what happens to columns that the dataset does not have: ``error``, ``add`` or ``overwrite``. By
                 default, ``overwrite`` where all rows are replaced, otherwise ``error``.
             partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
+            upsert_by: the key columns of mode ``upsert``, likewise.
         """
         with reported_as_failure(self.asset):
             context = _current_context()
@@ -116,6 +118,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
                 mode=mode,
                 schema_mode=schema_mode,
                 partition_by=partition_by,
+                upsert_by=upsert_by,
                 is_partitioned=bool(partitions),
             )
             if context is None:

@@ -72,14 +72,18 @@ class TargetConfig(dg.Config):
     mode: ModeChoice | None = Field(
         default=None,
         description="'append' adds the rows; 'overwrite' replaces all rows and the schema; 'overwrite_partition' "
-        "replaces the rows of the run's partitions; 'create' fails if the dataset exists. In the other modes, the "
-        "first run creates the dataset.",
+        "replaces the rows of the run's partitions; 'upsert' replaces the rows that have the keys of new rows, and "
+        "adds the rest; 'create' fails if the dataset exists. In the other modes, the first run creates the dataset.",
     )
     schema_mode: SchemaChoice | None = Field(
         default=None,
         description="What to do if the columns of the source differ from those of the dataset: 'error' fails the run; "
         "'add' adds new columns, and missing ones become null; 'overwrite' replaces the columns together with all "
         "rows.",
+    )
+    upsert_by: list[str] | None = Field(
+        default=None,
+        description="The key columns of mode 'upsert'; by default, the primary key that the dataset declares.",
     )
     max_rows_per_file: int | None = Field(
         default=None, description="Number of rows at which a task starts its next data file."
@@ -128,6 +132,7 @@ def declared_config(declaration: DatasetDeclaration) -> dict[str, Any]:
         uri=declaration.uri,
         mode=str(declaration.mode),
         schema_mode=None if declaration.schema_mode is None else str(declaration.schema_mode),
+        upsert_by=list(declaration.upsert_by) or None,
         max_rows_per_file=declaration.max_rows_per_file,
         max_bytes_per_file=declaration.max_bytes_per_file,
         data_storage_version=declaration.data_storage_version,
@@ -149,6 +154,7 @@ def apply_config(declaration: DatasetDeclaration, config: TargetConfig) -> Datas
                 uri=_location(declaration.uri if config.uri is None else config.uri),
                 mode=WriteMode(config.mode.value) if config.mode else None,
                 schema_mode=SchemaMode(config.schema_mode.value) if config.schema_mode else None,
+                upsert_by=config.upsert_by,
                 max_rows_per_file=config.max_rows_per_file,
                 max_bytes_per_file=config.max_bytes_per_file,
                 data_storage_version=config.data_storage_version,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark.errors import PySparkException
 
-from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.sources import (
     AssetSource,
     FileSource,
@@ -85,15 +84,10 @@ _READERS: Final[Mapping[type, Callable[[SparkSession, Any, SourceContext], DataF
 
 
 def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> DataFrame:
-    try:
-        source_format = SourceFormat(source.format)
-    except ValueError as error:
-        supported = ", ".join(SourceFormat)
-        raise InvalidInputError(f"unknown source format {str(source.format)!r}; supported: {supported}") from error
-    if source_format is SourceFormat.ENVIRONMENT:
+    if source.format is SourceFormat.ENVIRONMENT:
         return environment_inventory(session, captured_at=captured_at)
-    what = f"cannot read {source_format} source {', '.join(source.paths)}"
-    reader = session.read.format(source_format).options(**source.options)
+    what = f"cannot read {source.format} source {', '.join(source.paths)}"
+    reader = session.read.format(source.format).options(**source.options)
     if source.schema is not None:
         with translated(f"{what}: schema {source.schema!r}"):
             reader = reader.schema(source.schema)

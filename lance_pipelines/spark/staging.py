@@ -20,8 +20,9 @@ from lance_pipelines.ingest.partition_rows import Partition, select_rows
 from lance_pipelines.ingest.schema_changes import fit_columns
 from lance_pipelines.ingest.sources import OpenAsset, SourceContext, open_latest
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.verify import verify_keys
 from lance_pipelines.ingest.write_commit import transaction_properties
-from lance_pipelines.ingest.write_plan import WritePlan, check_run_partitions, plan_write
+from lance_pipelines.ingest.write_plan import WritePlan, check_run_partitions, plan_write, upsert_keys
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
 from lance_pipelines.spark.partition_filter import required_rows, rows_of
@@ -118,6 +119,7 @@ def _stage(
     storage_version = declaration.data_storage_version if replaces else None
     overwrites = declaration.mode is WriteMode.OVERWRITE_PARTITION
     predicate = select_rows(declaration.partition_columns, partitions, target).to_sql() if overwrites else None
+    keys = upsert_keys(declaration, target)
     _check_storable(target, storage_version or plan.data_storage_version)
     file_token = secrets.token_hex(8)
     try:
@@ -132,27 +134,29 @@ def _stage(
             file_token=file_token,
             storage_options=storage_options,
         )
+        staged = StagedWrite(
+            write_id=str(uuid.uuid4()),
+            file_token=file_token,
+            dataset=declaration.name,
+            uri=declaration.uri,
+            mode=declaration.mode,
+            predicate=predicate,
+            keys=keys,
+            data_storage_version=storage_version,
+            read_version=plan.read_version,
+            read_transaction=plan.read_transaction,
+            schema=target,
+            fragments=tuple(written.fragments),
+            rows_counted=written.rows_counted,
+            rows_written=written.rows_written,
+            bytes_written=written.bytes_written,
+            run_id=run_id,
+            step_key=step_key,
+        )
+        verify_keys(staged, storage_options)
     except BaseException as error:
         discard_until_quiet(declaration.uri, file_token, error, storage_options=storage_options)
         raise
-    staged = StagedWrite(
-        write_id=str(uuid.uuid4()),
-        file_token=file_token,
-        dataset=declaration.name,
-        uri=declaration.uri,
-        mode=declaration.mode,
-        predicate=predicate,
-        data_storage_version=storage_version,
-        read_version=plan.read_version,
-        read_transaction=plan.read_transaction,
-        schema=target,
-        fragments=tuple(written.fragments),
-        rows_counted=written.rows_counted,
-        rows_written=written.rows_written,
-        bytes_written=written.bytes_written,
-        run_id=run_id,
-        step_key=step_key,
-    )
     return Staging(staged=staged, num_tasks=written.num_tasks)
 
 

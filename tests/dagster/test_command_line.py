@@ -126,8 +126,8 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_c
 WRONG_CONFIGURATIONS = {
     "value": (
         "installed_files__ingest",
-        "ops: {installed_files: {config: {mode: upsert}}}",
-        "Value at path root:ops:installed_files:config:mode not in enum type ModeChoice got upsert",
+        "ops: {installed_files: {config: {mode: merge}}}",
+        "Value at path root:ops:installed_files:config:mode not in enum type ModeChoice got merge",
     ),
     "unknown field": (
         "installed_files__compact",

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -24,10 +25,9 @@ MODULE = "lance_pipelines.definitions"
 REPOSITORY = Path(__file__).parents[2]
 
 
-def declaration(name: str) -> DatasetDeclaration:
-    return DatasetDeclaration(
-        key=name, uri=f"/lake/{name}.lance", source=FileSource(format=SourceFormat.CSV, paths=("/in/*.csv",))
-    )
+def declaration(name: str | tuple[str, ...], **values: Any) -> DatasetDeclaration:
+    source = FileSource(format=SourceFormat.CSV, paths=("/in/*.csv",))
+    return DatasetDeclaration(key=name, uri=f"/lake/{name}.lance", source=source, **values)
 
 
 def test_the_definitions_of_the_project_load() -> None:
@@ -133,6 +133,18 @@ def test_the_interval_of_the_sensors_can_be_set() -> None:
         assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected
 
 
+def test_deps_may_be_keys_assets_and_keys_that_differ_only_in_a_dash() -> None:
+    @dg.asset
+    def upstream() -> None: ...
+
+    keys = ["x-b", "x_b", dg.AssetKey(["lake", "k"])]
+    defs = build_definitions([declaration("events", deps=[*keys, upstream])])
+    dg.Definitions.validate_loadable(dg.Definitions.merge(defs, dg.Definitions(assets=[upstream])))
+    graph = defs.resolve_asset_graph()
+    parents = {"/".join(key.path) for key in graph.get(dg.AssetKey("events")).parent_keys}
+    assert parents == {"x-b", "x_b", "lake/k", "upstream"}
+
+
 def test_a_project_without_datasets_loads() -> None:
     defs = build_definitions([])
     dg.Definitions.validate_loadable(defs)
@@ -159,6 +171,10 @@ def test_a_project_without_datasets_loads() -> None:
         (["config"], "invalid dataset name 'config'"),
         (["class"], "invalid dataset name 'class'"),
         (["__ASSET_JOB"], "invalid dataset name '__ASSET_JOB'"),
+        (["lake/c d"], "invalid asset key 'lake/c d': Dagster allows"),
+        (["events\n"], r"invalid asset key 'events\n': Dagster allows"),
+        (["ключ"], "invalid asset key 'ключ'"),
+        ([("x/y", "z")], "invalid asset key 'x/y/z'"),
     ],
 )
 def test_dataset_keys_with_colliding_names_are_refused(keys, expected) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import dagster as dg
 import duckdb
@@ -333,9 +333,21 @@ def test_commit_names_the_run_that_made_it(lake: Lake) -> None:
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == (result.run_id, "numbers")
 
 
+@pytest.mark.parametrize("annotation", [Optional[pd.DataFrame], pd.DataFrame | None])  # noqa: UP045  # both forms
+def test_optional_annotation_loads_the_type_in_it(lake: Lake, annotation: Any) -> None:
+    def reader(numbers):
+        assert isinstance(numbers, pd.DataFrame)
+        return numbers
+
+    reader.__annotations__["numbers"] = annotation
+    assert lake.run(source_of([ids(1)]), dg.asset(reader)).success
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
+        (pd.DataFrame({"id": [1, "a"]}), "Conversion failed for column id with type object"),
+        (pd.DataFrame([[1, 2]], columns=["id", "id"]), "Arrow data: Duplicate column names found: ['id', 'id']"),
         (None, "numbers: expected a data frame, found None"),
         ({"id": [1]}, "frames of type builtins.dict are not supported; supported types: pyarrow.Table, "),
     ],

@@ -34,6 +34,48 @@ def test_default_file_limits_match_the_guide() -> None:
     assert declaration.max_rows_per_file == reference["max_rows_per_file"].default
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"mode": "replace"}, "dataset t: unknown mode 'replace'; expected one of append, overwrite"),
+        ({"schema_mode": "merge"}, "dataset t: unknown schema mode 'merge'; expected one of error, add"),
+        ({"deps": "landing/trips"}, r"deps of dataset t must be a list, found 'landing/trips'"),
+        ({"owners": "team:data"}, r"owners of dataset t must be a list, found 'team:data'; write \['team:data'\]"),
+        ({"kinds": "csv"}, "kinds of dataset t must be a list"),
+        ({"max_rows_per_file": "5"}, "max_rows_per_file must be at least 1, found '5'"),
+        ({"upsert_by": 3}, "upsert_by must be names of columns, found 3"),
+    ],
+)
+def test_values_of_another_form_are_refused_with_what_is_expected(values: dict[str, object], text: str) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        _declared(**values)
+
+
+def test_modes_formats_keys_and_locations_may_have_other_forms() -> None:
+    declaration = DatasetDeclaration(
+        key=dg.AssetKey(["lake", "t"]),  # type: ignore[arg-type]  # not declared, but common
+        uri=Path("/lake/t.lance"),  # type: ignore[arg-type]  # likewise
+        source=FileSource(format="csv", paths=[Path("/x")]),  # type: ignore[arg-type,list-item]  # likewise
+        mode="overwrite",  # type: ignore[arg-type]  # likewise
+        schema_mode="overwrite",  # type: ignore[arg-type]  # likewise
+        upsert_by="id",
+    )
+    assert (declaration.key, declaration.uri, declaration.name) == (("lake", "t"), "/lake/t.lance", "lake__t")
+    assert (declaration.mode, declaration.schema_mode) == (WriteMode.OVERWRITE, SchemaMode.OVERWRITE)
+    assert isinstance(declaration.mode, WriteMode)
+    assert (declaration.source.format, declaration.source.paths) == (SourceFormat.CSV, ("/x",))
+    assert declaration.upsert_by == ("id",)
+
+
+def test_sources_of_another_form_are_refused_with_what_is_expected() -> None:
+    with pytest.raises(InvalidInputError, match=r"paths of a file source must be a list, found '/x'; write \['/x'\]"):
+        FileSource(format=SourceFormat.CSV, paths="/x")
+    with pytest.raises(InvalidInputError, match="unknown source format 'avro'; expected one of parquet, csv"):
+        FileSource(format="avro", paths=["/x"])  # type: ignore[arg-type]  # that is the mistake
+    with pytest.raises(InvalidInputError, match=r"dataset t: the source must be a FileSource, .* found <function"):
+        DatasetDeclaration(key="t", uri="/t", source=lambda context: None)  # type: ignore[arg-type]  # likewise
+
+
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file"])
 def test_file_limit_of_zero_is_refused(name: str) -> None:
     assert getattr(_declared(**{name: 1}), name) == 1
