@@ -143,9 +143,8 @@ def merge_rows(
                 with attempts as latest:
                     made, changes = merge.commit(latest, properties)
                     return Merged(made, changes, attempts.number)
-        except BaseException:
-            merge.remove()
-            raise
+        finally:
+            merge.remove_unused()
 
 
 def stage_merge(
@@ -162,7 +161,7 @@ def stage_merge(
                 updated = write_deletions(view.log, changes.deletes)
                 operation = operation.with_hidden_rows(updated, changes.deletes.dropped_ids)
         except BaseException:
-            merge.remove()
+            merge.remove_unused()
             raise
         return Transaction(read_version=view.version, operation=operation, properties=dict(properties or {})), changes
 
@@ -200,7 +199,7 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
         try:
             changes, _ = merge.plan(view)
         finally:
-            merge.remove()
+            merge.remove_unused()
     elapsed = perf_counter() - started
     figures = {
         "num_inserted_rows": changes.num_inserted,
@@ -274,6 +273,7 @@ class _Merge:
         self._staged: _Staged | None = None
         self._columns = ColumnFiles()
         self._progress = CommitProgress()
+        self._updated: Sequence[Fragment] = ()
 
     def plan(self, view: TableView) -> tuple[Changes, Update]:
         """Plan the changes to a version, and write the new values; return the update without its deletions."""
@@ -303,7 +303,7 @@ class _Merge:
     ) -> tuple[TableView, Changes]:
         """Plan the changes to a version, write, and commit; with a UUID, the transaction may be committed already."""
         changes, operation = self.plan(view)
-        self._progress = CommitProgress()
+        self._progress, self._updated = CommitProgress(), operation.updated_fragments
         options = CommitOptions(
             # Other writers may have changed the columns since the files were written.
             checks_files=self._staged is not None and self._staged.view is not view,
@@ -316,9 +316,11 @@ class _Merge:
             return made, changes
         return commit_plan(view, changes.deletes, operation, options, properties, transaction_uuid), changes
 
-    def remove(self) -> None:
-        """Remove the files that were written, unless a version may refer to them."""
-        if not self._progress.needs_files:
+    def remove_unused(self) -> None:
+        """Remove the files that were written, except for those to which a version may refer."""
+        if self._progress.needs_files:
+            self._columns.remove(kept=self._updated)
+        else:
             self._columns.remove()
             self._remove_rows()
 

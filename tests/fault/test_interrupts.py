@@ -89,6 +89,29 @@ def _upsert(dataset: LanceDataset) -> None:
     dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
 
+def _update_in_place(dataset: LanceDataset) -> None:
+    merge = dataset.merge_insert("a").when_matched_update_all().write_mode("rewrite_columns")
+    merge.execute(pa.table({"a": [3, 4], "b": [30, 40]}))
+
+
+def _replace_by_source(dataset: LanceDataset) -> None:
+    merge = dataset.merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    merge.when_not_matched_by_source_delete("a % 2 = 0").execute(pa.table({"a": [3, 13, 777]}))
+
+
+def _add_by_function(dataset: LanceDataset) -> None:
+    column = pa.field("z", pa.int64())
+    add = lance_core.batch_udf(pa.schema([column]))(lambda batch: pa.record_batch({"z": batch["a"]}))
+    dataset.add_columns(add)
+
+
+def _three_columns() -> None:
+    for start in (0, 5):
+        numbers = range(start, start + 5)
+        rows = pa.table({"a": numbers, "b": numbers, "c": numbers})
+        lance_core.write_dataset(rows, URI, mode="append" if start else "create")
+
+
 WRITES = {
     "create": Write(_append(mode="create", max_rows_per_file=10), _nothing),
     "append": Write(_append(max_rows_per_file=10)),
@@ -134,6 +157,19 @@ WRITES = {
     "upsert of the same rows": Write(
         _on(lambda dataset: _upsert(dataset)), rival=_on(lambda dataset: _upsert(dataset))
     ),
+    "columns in place": Write(_on(_update_in_place), _three_columns),
+    "columns in place beside an append": Write(
+        _on(_update_in_place),
+        _three_columns,
+        _append(pa.table({"a": [4], "b": [4], "c": [4]})),
+    ),
+    "columns in place beside others": Write(_on(_update_in_place), _three_columns, _on(_update_in_place)),
+    "replacement by source": Write(_on(_replace_by_source)),
+    "replacement by source beside a delete": Write(
+        _on(_replace_by_source), rival=_on(lambda dataset: dataset.delete("a % 10 = 1"))
+    ),
+    "added by a function": Write(_on(_add_by_function)),
+    "required": Write(_on(lambda dataset: dataset.alter_columns({"path": "a", "nullable": False}))),
     "compaction": Write(_on(lambda dataset: dataset.optimize.compact_files(**TARGET))),
     "compaction with threads": Write(_on(lambda dataset: dataset.optimize.compact_files(num_threads=2, **TARGET))),
     "compaction that loses a group": Write(
