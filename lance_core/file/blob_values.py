@@ -23,7 +23,7 @@ from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
+__all__ = ["BlobBytesSource", "bytes_array", "differing_leaves", "load_bytes", "with_blob_bytes", "with_leaves"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
 """Assumed size of a segment in bytes, because the size of its values is unknown until its descriptors are read. It
@@ -156,27 +156,41 @@ class BlobBytesSource:
 
     def _loaded(self, array: pa.Array) -> ReadSteps[pa.Array]:
         """Replace the descriptors by the values; those of all leaves are read together."""
-        readings: list[ReadSteps[pa.Array]] = []
-
-        def note(descriptors: pa.StructArray, field: Field) -> pa.Array:
-            readings.append(_load_steps(descriptors, self._num_bytes, f"{self._path}, field {field.name!r}"))
-            return pa.nulls(len(descriptors), arrow_type(field))
-
-        replace_leaves(array, self._described.field, self._field, note)
-        values = iter((yield from together(readings)))
-        return replace_leaves(array, self._described.field, self._field, lambda *_: next(values))
+        readings = [
+            _load_steps(descriptors, self._num_bytes, f"{self._path}, field {field.name!r}")
+            for descriptors, field in differing_leaves(array, self._described.field, self._field)
+        ]
+        values = yield from together(readings)
+        return with_leaves(array, self._described.field, self._field, iter(values))
 
 
-def replace_leaves(
-    array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.Array, Field], pa.Array]
-) -> pa.Array:
-    """Replace every leaf that differs between two fields.
+def differing_leaves(array: pa.Array, stored: Field, wanted: Field) -> list[tuple[pa.Array, Field]]:
+    """Return the array of every leaf that differs between two fields, and the wanted leaf.
 
     Args:
         array: an array of ``arrow_type(stored)``.
         stored: the field as stored, for example with descriptors.
+        wanted: the same field with other leaves.
+    """
+    if stored == wanted:
+        return []
+    if stored.is_leaf:
+        return [(array, wanted)]
+    if stored.is_struct:
+        members = (array.field(index) for index in range(len(stored.children)))
+        parts = zip(members, stored.children, wanted.children, strict=True)
+        return [found for part in parts for found in differing_leaves(*part)]
+    return differing_leaves(list_items(array), stored.children[0], wanted.children[0])
+
+
+def with_leaves(array: pa.Array, stored: Field, wanted: Field, leaves: Iterator[pa.Array]) -> pa.Array:
+    """Replace every leaf that differs between two fields.
+
+    Args:
+        array: an array of ``arrow_type(stored)``.
+        stored: the field as stored.
         wanted: the same field with the leaves to return.
-        load: converts an array of a stored leaf to an array of the wanted leaf.
+        leaves: the arrays of the wanted leaves, in the order of :func:`differing_leaves`.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -184,16 +198,16 @@ def replace_leaves(
     if stored == wanted:
         return array
     if stored.is_leaf:
-        return load(array, wanted)
+        return next(leaves)
     if stored.is_struct:
         members = [
-            replace_leaves(array.field(index), below, above, load)
+            with_leaves(array.field(index), below, above, leaves)
             for index, (below, above) in enumerate(zip(stored.children, wanted.children, strict=True))
         ]
         mask = array.is_null() if array.null_count else None
         fields = [arrow_field(child) for child in wanted.children]
         return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
-    items = replace_leaves(list_items(array), stored.children[0], wanted.children[0], load)
+    items = with_leaves(list_items(array), stored.children[0], wanted.children[0], leaves)
     return with_items(array, items, arrow_type(wanted))
 
 

@@ -19,7 +19,7 @@ Source: names and arguments of ``lance.Session`` of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_core.absent import PylanceClass
 from lance_core.buffers.byte_cache import ByteCache
@@ -30,7 +30,7 @@ from lance_core.file.reader import FileReader
 from lance_core.io.io_counters import IOCounters, counters_of, share_counters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -56,9 +56,6 @@ class _Sized(Protocol):
     @property
     def num_bytes(self) -> int:
         """Approximate memory in bytes."""
-
-
-_Index = TypeVar("_Index", bound=_Sized)
 
 
 class _Itself:
@@ -160,34 +157,25 @@ class Session(PylanceClass):
         self._cache.put(key, opened, opened.memory)
         return opened
 
-    def deleted_rows(self, store: ObjectStore, path: str, read: Callable[[], NDArray[np.uint32]]) -> NDArray[np.uint32]:
-        """Return the rows that a deletion file lists; the file is read unless they are cached.
+    def deleted_rows(self, store: ObjectStore, path: str) -> NDArray[np.uint32] | None:
+        """Return the cached rows that a deletion file of a store lists; None if they are not cached."""
+        return self._cache.get((key_of(store), path))
 
-        Args:
-            store: the store that contains the file.
-            path: path of the file in the store.
-            read: reads and checks the file.
-        """
-        key = (key_of(store), path)
-        rows: NDArray[np.uint32] | None = self._cache.get(key)
-        if rows is None:
-            rows = read()
-            self._cache.put(key, rows, rows.nbytes + _DELETED_ROWS_BYTES)
-        return rows
+    def keep_deleted_rows(self, store: ObjectStore, path: str, rows: NDArray[np.uint32]) -> None:
+        """Cache the rows that a deletion file of a store lists."""
+        self._cache.put((key_of(store), path), rows, rows.nbytes + _DELETED_ROWS_BYTES)
 
-    def row_id_index(self, version: Hashable, build: Callable[[], _Index]) -> _Index:
-        """Return the index of the stable row ids of a version; it is built unless it is cached.
+    def row_id_index(self, version: Hashable) -> Any:
+        """Return the cached index of the stable row ids of a version; None if it is not cached.
 
         Args:
             version: identifies the version, also among those of a table that was removed and created again.
-            build: builds the index.
         """
-        key = ("row ids", version)
-        index: _Index | None = self._cache.get(key)
-        if index is None:
-            index = build()
-            self._cache.put(key, index, index.num_bytes + _INDEX_BYTES)
-        return index
+        return self._cache.get(("row ids", version))
+
+    def keep_row_id_index(self, version: Hashable, index: _Sized) -> None:
+        """Cache the index of the stable row ids of a version."""
+        self._cache.put(("row ids", version), index, index.num_bytes + _INDEX_BYTES)
 
 
 def key_of(store: ObjectStore) -> Hashable:

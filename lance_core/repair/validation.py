@@ -10,10 +10,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
-from lance_core.file.blob_values import replace_leaves
+from lance_core.file.blob_values import differing_leaves
 from lance_core.file.read_config import ReadConfig
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lance_core.scan.table_view import Handle
-    from lance_core.schema.field import Field
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -213,11 +210,7 @@ def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
         return
     declared = Schema(fields=columns)
     stored, shown = stored_schema(declared), bytes_schema(declared)
-
-    def check(descriptors: pa.Array, leaf: Field) -> pa.Array:
-        reader.blobs(descriptors, leaf.id).check()
-        return pa.nulls(len(descriptors), pa.large_binary())
-
     for batch in reader.batches(stored, 0, reader.num_live_rows, ReadConfig()):
         for array, before, after in zip(batch.columns, stored.fields, shown.fields, strict=True):
-            replace_leaves(array, before, after, check)
+            for descriptors, leaf in differing_leaves(array, before, after):
+                reader.blobs(descriptors, leaf.id).check()

@@ -261,9 +261,10 @@ class _OpenFiles:
             if deletion is None:
                 return np.empty(0, np.uint32)
             place = locator.deletion_file(fragment.id, deletion)
-            self._deleted = self._session.deleted_rows(
-                place.store, place.path, lambda: read_deletion_offsets(fragment, locator)
-            )
+            self._deleted = self._session.deleted_rows(place.store, place.path)
+            if self._deleted is None:
+                self._deleted = read_deletion_offsets(fragment, locator)
+                self._session.keep_deleted_rows(place.store, place.path, self._deleted)
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:

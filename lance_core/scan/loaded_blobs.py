@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_core.blobs.batch_splitting import blob_pieces
-from lance_core.file.blob_values import replace_leaves
+from lance_core.file.blob_values import differing_leaves, with_leaves
 from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.extension_types import storage_array, storage_type
@@ -38,17 +38,18 @@ def with_loaded_blobs(batches: Iterator[pa.RecordBatch], reader: RowReader, sche
     stored, declared = stored_schema(schema), complete_schema(schema)
     arrow = schema_to_arrow(declared)
     arrow = pa.schema([column.with_type(storage_type(column.type)) for column in arrow])
-
-    def load(descriptors: pa.Array, leaf: Field) -> pa.Array:
-        found = reader.blobs(descriptors, leaf.id)
-        return found.load() if is_blob_v1(leaf) else found.declared()
-
     for batch in batches:
         for start, stop in blob_pieces(batch, stored, _VALUES_BYTES):
             part = batch.slice(start, stop - start)
             arrays = [
-                replace_leaves(storage_array(array), before, after, load)
+                _loaded(storage_array(array), before, after, reader)
                 for array, before, after in zip(part.columns, stored.fields, declared.fields, strict=True)
             ]
             fields = [column.with_type(array.type) for column, array in zip(arrow, arrays, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _loaded(array: pa.Array, stored: Field, declared: Field, reader: RowReader) -> pa.Array:
+    found = [(reader.blobs(each, leaf.id), leaf) for each, leaf in differing_leaves(array, stored, declared)]
+    values = [blobs.load() if is_blob_v1(leaf) else blobs.declared() for blobs, leaf in found]
+    return with_leaves(array, stored, declared, iter(values))

@@ -88,7 +88,10 @@ class RowIdLookup:
     def _index(self) -> RowIdIndex:
         if self._own_index is not None:
             return self._own_index
-        index = self._session.row_id_index(self._version, self._built)
+        index: RowIdIndex | None = self._session.row_id_index(self._version)
+        if index is None:
+            index = self._built()
+            self._session.keep_row_id_index(self._version, index)
         if index.num_bytes > self._session.max_bytes:
             # The session cannot keep it, and building it for every lookup would take too long.
             self._own_index = index
@@ -96,7 +99,8 @@ class RowIdLookup:
 
     def _built(self) -> RowIdIndex:
         hidden = hidden_columns_of(self._locator, self._session)
-        return RowIdIndex(self._fragments, lambda fragment: RowLineage(fragment.message, hidden).row_ids())
+        sequences = [RowLineage(fragment.message, hidden).row_ids() for fragment in self._fragments]
+        return RowIdIndex([fragment.id for fragment in self._fragments], sequences)
 
     @cached_property
     def _by_id(self) -> dict[int, int]:

@@ -19,7 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError
-from lance_core.file.blob_values import replace_leaves
+from lance_core.file.blob_values import differing_leaves, with_leaves
 from lance_core.scan.output_schema import OutputSchema
 from lance_core.schema.blob_fields import bytes_schema, has_blobs, stored_schema
 from lance_core.schema.extension_types import storage_array
@@ -115,14 +115,8 @@ class ShownColumns:
         """
         if self.shown is self.stored:
             return batch
-
-        def load(stored: pa.Array, leaf: Field) -> pa.Array:
-            return (
-                _json_text(stored, leaf) if leaf.extension_name == ARROW_JSON else reader.blobs(stored, leaf.id).load()
-            )
-
         arrays = [
-            replace_leaves(storage_array(array), before, after, load)
+            _shown(storage_array(array), before, after, reader)
             for array, before, after in zip(batch.columns, self.stored.fields, self.shown.fields, strict=True)
         ]
         return OutputSchema(self.shown).batch(arrays, batch.num_rows)
@@ -138,8 +132,19 @@ def with_json_text(array: pa.Array, stored: Field) -> pa.Array:
     shown = shown_json_schema(Schema(fields=(stored,)))
     if shown.fields[0] is stored:
         return array
-    text = replace_leaves(storage_array(array), stored, shown.fields[0], _json_text)
+    text = _shown(storage_array(array), stored, shown.fields[0], None)
     return OutputSchema(shown).batch([text], len(text)).column(0)
+
+
+def _shown(array: pa.Array, stored: Field, shown: Field, reader: RowReader | None) -> pa.Array:
+    """Return an array in public form; a reader is needed for the values of blobs."""
+    leaves = [
+        _json_text(each, leaf)
+        if reader is None or leaf.extension_name == ARROW_JSON
+        else reader.blobs(each, leaf.id).load()
+        for each, leaf in differing_leaves(array, stored, shown)
+    ]
+    return with_leaves(array, stored, shown, iter(leaves))
 
 
 def _json_text(stored: pa.Array, leaf: Field) -> pa.Array:

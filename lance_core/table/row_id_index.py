@@ -21,11 +21,10 @@ import numpy as np
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-    from lance_core.table.fragment import Fragment
     from lance_core.table.row_id_sequence import RowIdSequence
     from lance_core.table.row_id_sets import RowIdSet
 
@@ -61,21 +60,17 @@ class RowIdIndex:
     """Finds the rows of one version by stable row id.
 
     Args:
-        fragments: the fragments of the version.
-        sequence_of: function that returns the row ids of a fragment.
-
-    Raises:
-        CorruptDataError: a sequence is damaged.
+        fragment_ids: the ids of the fragments of the version.
+        sequences: the row ids of each fragment.
     """
 
-    def __init__(self, fragments: Sequence[Fragment], sequence_of: Callable[[Fragment], RowIdSequence]) -> None:
+    def __init__(self, fragment_ids: Sequence[int], sequences: Iterable[RowIdSequence]) -> None:
         """Collect the segments of all fragments."""
-        self._fragment_ids = [fragment.id for fragment in fragments]
+        self._fragment_ids = fragment_ids
         self._sets: list[RowIdSet] = []
         owners: list[int] = []
         starts: list[int] = []
-        for owner, fragment in enumerate(fragments):
-            sequence = sequence_of(fragment)
+        for owner, sequence in enumerate(sequences):
             self._sets += sequence.sets
             owners += [owner] * len(sequence.sets)
             starts += [0, *sequence.stops[:-1].tolist()] if sequence.sets else []

@@ -109,6 +109,18 @@ def _drop(uri: str) -> Callable[[], object]:
     return lambda: dataset.drop_columns(["b"])
 
 
+def _scan_json(uri: str) -> Callable[[], object]:
+    documents = pa.table({"json": pa.array(['{"a": 1}', None], pa.json_())})
+    dataset = lance_core.write_dataset(documents, f"{uri}-documents")
+    return lambda: dataset.to_table()
+
+
+def _delete_again(uri: str) -> Callable[[], object]:
+    late = lance_core.dataset(uri)
+    lance_core.dataset(uri).delete("a = 1")
+    return lambda: late.delete("a = 1")
+
+
 def _query(uri: str) -> Callable[[], object]:
     dataset = lance_core.dataset(uri)
     return lambda: dataset.sql("SELECT sum(a) FROM dataset").build().to_batch_records()
@@ -249,6 +261,7 @@ def test_table_of_verbs_names_existing_functions() -> None:
         (_append_after_another, set()),
         (_overwrite, set()),
         (_delete, set()),
+        (_delete_again, set()),
         (_update, set()),
         (_replace, set()),
         (_upsert, {NEW_ROWS}),
@@ -259,6 +272,7 @@ def test_table_of_verbs_names_existing_functions() -> None:
         (_cast, set()),
         (_drop, set()),
         (_query, set()),
+        (_scan_json, set()),
         (_write, set()),
         (_write_to_a_handle, set()),
         (_take, set()),

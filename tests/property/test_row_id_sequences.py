@@ -11,12 +11,9 @@ from lance.fragment import RowIdSequence as TheirSequence
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
-from lance_core.table.deletion_file import DeletionFile, DeletionFileType
-from lance_core.table.fragment import Fragment
 from lance_core.table.row_id_index import RowIdIndex
 from lance_core.table.row_id_segments import encode_segment
 from lance_core.table.row_id_sequence import RowIdSequence
-from tests.support.records import data_file
 
 MAX_ID = 2**64 - 1
 
@@ -136,20 +133,15 @@ def test_any_legal_row_id_sequence_is_read_and_searched(parts: list[tuple[frozen
 )
 def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked: list[int]) -> None:
     """An id may stand in many fragments; it is deleted in all but the last."""
-    fragments, sequences, deleted, model = [], {}, {}, {}
+    sequences, deleted, model = {}, {}, {}
     for number, ids in enumerate(holders):
         listed = sorted(ids, key=lambda each: (each * 7) % 61)
         later = {each for others in holders[number + 1 :] for each in others}
         gone = [position for position, each in enumerate(listed) if each in later]
         model |= {each: (number, position) for position, each in enumerate(listed) if each not in later}
-        record = _fragment(number, len(listed))
-        if gone:
-            file = DeletionFile(file_type=DeletionFileType.ARROW, read_version=1, id=1, num_deleted_rows=len(gone))
-            record = record.with_deletion(file.to_proto())
-        fragments.append(record)
         sequences[number] = RowIdSequence.of(np.array(listed, np.uint64), "test")
         deleted[number] = np.array(gone, np.uint32)
-    index = RowIdIndex(fragments, lambda each: sequences[each.id])
+    index = RowIdIndex(list(sequences), sequences.values())
     found = index.find(np.array(asked, np.uint64), deleted.__getitem__)
     places = list(zip(found.owners.tolist(), found.positions.tolist(), strict=True))
     assert places == [model.get(each, (-1, -1)) for each in asked]
@@ -158,13 +150,9 @@ def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked
 
 def test_two_live_rows_with_one_row_id_raise_corrupt_data() -> None:
     sequence = RowIdSequence.of(np.array([4, 9], np.uint64), "test")
-    index = RowIdIndex([_fragment(0, 2), _fragment(3, 2)], lambda _: sequence)
+    index = RowIdIndex([0, 3], [sequence, sequence])
     with pytest.raises(CorruptDataError, match="row id 9 occurs in fragment 0 and in fragment 3"):
         index.find(np.array([9], np.uint64), _nothing_deleted)
-
-
-def _fragment(fragment_id: int, num_rows: int) -> Fragment:
-    return Fragment.of([data_file()], physical_rows=num_rows, fragment_id=fragment_id)
 
 
 def _nothing_deleted(_: int) -> np.ndarray:
