@@ -19,7 +19,7 @@ Source: names and arguments of ``lance.Session`` of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.absent import PylanceClass
 from lance_core.buffers.byte_cache import ByteCache
@@ -48,14 +48,6 @@ _DELETED_ROWS_BYTES: Final = 500
 
 _INDEX_BYTES: Final = 500
 """Approximate memory in bytes of a cached row-id index, without its content."""
-
-
-class _Sized(Protocol):
-    """An object that knows its size."""
-
-    @property
-    def num_bytes(self) -> int:
-        """Approximate memory in bytes."""
 
 
 class _Itself:
@@ -173,9 +165,9 @@ class Session(PylanceClass):
         """
         return self._cache.get(("row ids", version))
 
-    def keep_row_id_index(self, version: Hashable, index: _Sized) -> None:
-        """Cache the index of the stable row ids of a version."""
-        self._cache.put(("row ids", version), index, index.num_bytes + _INDEX_BYTES)
+    def keep_row_id_index(self, version: Hashable, index: object, num_bytes: int) -> None:
+        """Cache the index of the stable row ids of a version, whose content takes about as many bytes."""
+        self._cache.put(("row ids", version), index, num_bytes + _INDEX_BYTES)
 
 
 def key_of(store: ObjectStore) -> Hashable:

@@ -82,7 +82,8 @@ class RowIdLookup:
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
         if self.is_stable:
-            return self._index().find(ids, lambda owner: self._deleted(self._fragments[owner]))
+            found = self._index().find(ids)
+            return found.live({owner: self._deleted(self._fragments[owner]) for owner in found.owners})
         return self._at_addresses(ids, ignores_deletions=ignores_deletions)
 
     def _index(self) -> RowIdIndex:
@@ -91,7 +92,7 @@ class RowIdLookup:
         index: RowIdIndex | None = self._session.row_id_index(self._version)
         if index is None:
             index = self._built()
-            self._session.keep_row_id_index(self._version, index)
+            self._session.keep_row_id_index(self._version, index, index.num_bytes)
         if index.num_bytes > self._session.max_bytes:
             # The session cannot keep it, and building it for every lookup would take too long.
             self._own_index = index

@@ -21,14 +21,14 @@ import numpy as np
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
     from lance_core.table.row_id_sequence import RowIdSequence
     from lance_core.table.row_id_sets import RowIdSet
 
-__all__ = ["RowIdIndex", "RowPlaces"]
+__all__ = ["FoundRows", "RowIdIndex", "RowPlaces"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
@@ -85,54 +85,85 @@ class RowIdIndex:
         per_set = self._owners.itemsize + self._starts.itemsize + self._lows.itemsize + self._highs.itemsize
         return (_FRAGMENT_BYTES * len(self._fragment_ids)) + sum([per_set + each.num_bytes for each in self._sets])
 
-    def find(self, ids: _Numbers, deleted_of: Callable[[int], npt.NDArray[np.uint32]]) -> RowPlaces:
-        """Find the rows with the given ids.
+    def find(self, ids: _Numbers) -> FoundRows:
+        """Find the rows with the given ids, including deleted rows.
 
         Args:
             ids: row ids, in any order, possibly with duplicates.
-            deleted_of: function that returns the sorted positions of the deleted rows of the fragment with an index.
+        """
+        wanted, inverse = np.unique(ids, return_inverse=True)
+        first = np.searchsorted(wanted, self._lows)
+        last = np.searchsorted(wanted, self._highs, side="right")
+        parts: list[_Part] = []
+        for number in np.flatnonzero(first < last).tolist():
+            start, stop = int(first[number]), int(last[number])
+            found = self._sets[number].find(wanted[start:stop])
+            is_found = found >= 0
+            if is_found.any():
+                rows = found[is_found] + self._starts[number]
+                parts.append(_Part(int(self._owners[number]), start + np.flatnonzero(is_found), rows))
+        return FoundRows(wanted, inverse, parts, self._fragment_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of one segment.
+
+    Attributes:
+        owner: the index of the fragment.
+        places: the position of each id among the distinct ids.
+        rows: the physical position of each row in the fragment.
+    """
+
+    owner: int
+    places: _Positions
+    rows: _Positions
+
+
+class FoundRows:
+    """Rows with the requested ids, some of which may be deleted.
+
+    Args:
+        wanted: the distinct ids.
+        inverse: for each requested id, its position among them.
+        parts: the rows, in the order of the fragments.
+        fragment_ids: the ids of the fragments, for messages.
+    """
+
+    def __init__(
+        self, wanted: _Numbers, inverse: _Positions, parts: Sequence[_Part], fragment_ids: Sequence[int]
+    ) -> None:
+        """Initialize; see the class docstring."""
+        self._wanted = wanted
+        self._inverse = inverse
+        self._parts = parts
+        self._fragment_ids = fragment_ids
+
+    @property
+    def owners(self) -> list[int]:
+        """The indices of the fragments that contain the rows."""
+        return list(dict.fromkeys(part.owner for part in self._parts))
+
+    def live(self, deleted: Mapping[int, npt.NDArray[np.uint32]]) -> RowPlaces:
+        """Return the locations of the rows that are not deleted.
+
+        Args:
+            deleted: for each of the :attr:`owners`, the sorted positions of the deleted rows.
 
         Raises:
             CorruptDataError: two rows that are not deleted have the same id.
         """
-        wanted, inverse = np.unique(ids, return_inverse=True)
-        owners = np.full(len(wanted), -1, np.int64)
-        positions = np.full(len(wanted), -1, np.int64)
-        first = np.searchsorted(wanted, self._lows)
-        last = np.searchsorted(wanted, self._highs, side="right")
-        hit = np.flatnonzero(first < last)
-        for group in np.split(hit, np.flatnonzero(np.diff(self._owners[hit])) + 1):
-            if len(group):
-                self._find_in(group, wanted, first, last, deleted_of, owners, positions)
-        return RowPlaces(owners[inverse], positions[inverse])
-
-    def _find_in(
-        self,
-        group: _Positions,
-        wanted: _Numbers,
-        first: _Positions,
-        last: _Positions,
-        deleted_of: Callable[[int], npt.NDArray[np.uint32]],
-        owners: _Positions,
-        positions: _Positions,
-    ) -> None:
-        """Record the rows found in the segments of one fragment."""
-        owner = int(self._owners[group[0]])
-        deleted: npt.NDArray[np.uint32] | None = None
-        for number in group.tolist():
-            start, stop = int(first[number]), int(last[number])
-            found = self._sets[number].find(wanted[start:stop])
-            places = start + np.flatnonzero(found >= 0)
-            rows = found[found >= 0] + self._starts[number]
-            if len(rows):
-                deleted = deleted_of(owner) if deleted is None else deleted
-                is_live = ~np.isin(rows, deleted)
-                places, rows = places[is_live], rows[is_live]
+        owners = np.full(len(self._wanted), -1, np.int64)
+        positions = np.full(len(self._wanted), -1, np.int64)
+        for part in self._parts:
+            is_live = ~np.isin(part.rows, deleted[part.owner])
+            places, rows = part.places[is_live], part.rows[is_live]
             repeated = places[owners[places] >= 0]
             if len(repeated):
                 other = self._fragment_ids[int(owners[repeated[0]])]
                 raise CorruptDataError(
-                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment "
-                    f"{self._fragment_ids[owner]}"
+                    f"row id {int(self._wanted[repeated[0]])} occurs in fragment {other} and in fragment "
+                    f"{self._fragment_ids[part.owner]}"
                 )
-            owners[places], positions[places] = owner, rows
+            owners[places], positions[places] = part.owner, rows
+        return RowPlaces(owners[self._inverse], positions[self._inverse])

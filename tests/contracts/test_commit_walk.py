@@ -109,6 +109,12 @@ def _drop(uri: str) -> Callable[[], object]:
     return lambda: dataset.drop_columns(["b"])
 
 
+def _find_stable_ids(uri: str) -> Callable[[], object]:
+    dataset = lance_core.write_dataset(ROWS, f"{uri}-stable", enable_stable_row_ids=True)
+    dataset.delete("a < 5")
+    return lambda: lance_core.dataset(dataset.uri)._take_rows([7, 8])
+
+
 def _scan_json(uri: str) -> Callable[[], object]:
     documents = pa.table({"json": pa.array(['{"a": 1}', None], pa.json_())})
     dataset = lance_core.write_dataset(documents, f"{uri}-documents")
@@ -273,6 +279,7 @@ def test_table_of_verbs_names_existing_functions() -> None:
         (_drop, set()),
         (_query, set()),
         (_scan_json, set()),
+        (_find_stable_ids, set()),
         (_write, set()),
         (_write_to_a_handle, set()),
         (_take, set()),

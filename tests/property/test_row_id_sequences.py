@@ -142,7 +142,7 @@ def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked
         sequences[number] = RowIdSequence.of(np.array(listed, np.uint64), "test")
         deleted[number] = np.array(gone, np.uint32)
     index = RowIdIndex(list(sequences), sequences.values())
-    found = index.find(np.array(asked, np.uint64), deleted.__getitem__)
+    found = index.find(np.array(asked, np.uint64)).live(deleted)
     places = list(zip(found.owners.tolist(), found.positions.tolist(), strict=True))
     assert places == [model.get(each, (-1, -1)) for each in asked]
     assert found.is_found.tolist() == [each in model for each in asked]
@@ -150,13 +150,9 @@ def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked
 
 def test_two_live_rows_with_one_row_id_raise_corrupt_data() -> None:
     sequence = RowIdSequence.of(np.array([4, 9], np.uint64), "test")
-    index = RowIdIndex([0, 3], [sequence, sequence])
+    found = RowIdIndex([0, 3], [sequence, sequence]).find(np.array([9], np.uint64))
     with pytest.raises(CorruptDataError, match="row id 9 occurs in fragment 0 and in fragment 3"):
-        index.find(np.array([9], np.uint64), _nothing_deleted)
-
-
-def _nothing_deleted(_: int) -> np.ndarray:
-    return np.empty(0, np.uint32)
+        found.live({0: np.empty(0, np.uint32), 1: np.empty(0, np.uint32)})
 
 
 @given(id_lists(), st.data())
