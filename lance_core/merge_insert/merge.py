@@ -224,10 +224,9 @@ def merge_staged(
     merge = _Merge(request, source)
     try:
         made, changes = merge.commit(view, properties, transaction_uuid)
-    except BaseException:
-        merge.remove()
-        raise
-    return Merged(made, changes, attempts=1)
+        return Merged(made, changes, attempts=1)
+    finally:
+        merge.remove_unused()
 
 
 def _needed_columns(view: TableView, rules: MergeRules, data: pa.RecordBatchReader) -> pa.RecordBatchReader:
