@@ -1,9 +1,9 @@
 """Finds the rows of a fragment that match a predicate, and reads their columns.
 
 The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: row by row
-if few rows match, in ranges if many do. Values are kept in memory only while they are evaluated, but positions are
-collected for many rows. Rows that were decoded together are evaluated together, because evaluating a predicate has a
-fixed cost.
+if few rows match, in ranges if many do. The values of other rows are kept in memory only while they are evaluated, but
+the positions of matching rows, and those of their values that are requested, are collected for many rows. Rows that
+were decoded together are evaluated together, because evaluating a predicate has a fixed cost.
 
 Rows that cannot match, according to the statistics of a data file, are not read at all. Only files in format 0.1 have
 statistics.
@@ -16,6 +16,7 @@ from itertools import chain, starmap
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from lance_core.predicate.column_bounds import may_match
 from lance_core.scan.fetch_plan import plan_fetches
@@ -23,10 +24,9 @@ from lance_core.scan.output_schema import decoded
 from lance_core.scan.row_reader import slices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
-    import pyarrow as pa
 
     from lance_core.file.read_config import ReadConfig
     from lance_core.predicate.predicate import Predicate
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
 
 
-__all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
+__all__ = ["RowCut", "find_rows", "gathered", "gathered_values", "matching_batches", "read_found", "split_columns"]
 
 _RUN_ROWS: Final = 8 * 8192
 """Maximum number of rows that are evaluated, or picked from, at a time. More rows would not fit into a CPU's cache."""
@@ -46,7 +46,8 @@ _WIDENED_PART: Final = 32
 """A range in an object store is extended at either end by at most this part of the rows."""
 
 _MOST_HELD: Final = 2**19
-"""Number of row positions to collect before the rows at these positions are read."""
+_MOST_HELD_BYTES: Final = 32 * 1024 * 1024
+"""Number of row positions, and of bytes of their values, to collect before the rows at these positions are read."""
 
 
 class RowCut:
@@ -105,15 +106,16 @@ def find_rows(
 
 
 def matching_batches(
-    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None = None
+    reader: RowReader, predicate: Predicate, wanted: Schema, config: ReadConfig, cut: RowCut | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
-    """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of its columns.
+    """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of some columns.
 
     The batches can be larger than those that a scan returns.
 
     Args:
         reader: reader for the fragment, or for several.
         predicate: the predicate.
+        wanted: the columns of the batches, which are among those of the predicate.
         config: read settings.
         cut: offset and limit that the caller applies to the rows; with a limit, few rows are read ahead.
 
@@ -121,8 +123,9 @@ def matching_batches(
         InvalidInputError: the predicate cannot be evaluated for a row.
     """
     for start, found, batch in _matches(reader, predicate, config, cut):
-        some = batch if found.size == batch.num_rows else batch.take(found)
-        yield start + found, decoded(some, predicate.wanted)
+        values = batch.select(wanted.names)
+        some = values if found.size == batch.num_rows else values.take(found)
+        yield start + found, decoded(some, wanted)
 
 
 def _matches(
@@ -139,9 +142,17 @@ def _matches(
             start += batch.num_rows
 
 
-def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Return whether the predicate's columns include all requested columns."""
-    return all(top in predicate.wanted.fields for top in wanted.fields)
+def split_columns(wanted: Schema, predicate: Predicate | None) -> tuple[Schema, Schema]:
+    """Divide requested columns into those that are returned as the predicate reads them, and those that are fetched.
+
+    Columns with dictionaries are fetched if others are: those of several batches may be too large for one.
+    """
+    read = () if predicate is None or predicate.constant is not None else predicate.wanted.fields
+    shared = [top for top in wanted.fields if top in read]
+    if len(shared) < len(wanted.fields):
+        shared = [top for top in shared if not any(node.is_dictionary for node in top.walk())]
+    fetched = tuple(top for top in wanted.fields if top not in shared)
+    return replace(wanted, fields=tuple(shared)), replace(wanted, fields=fetched)
 
 
 def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
@@ -160,6 +171,35 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
             held, num_held = [], 0
     if held:
         yield np.concatenate(held)
+
+
+def gathered_values(
+    pieces: Iterable[tuple[npt.NDArray[np.int64], pa.RecordBatch]], cut: RowCut
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
+    """Combine the rows that ``cut`` keeps, and their values, into larger ones, as :func:`gathered` does."""
+    held: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+    num_rows = num_bytes = 0
+    for rows, values in pieces:
+        kept = cut.next(len(rows))
+        if kept.start < kept.stop:
+            held.append((rows[kept], values.slice(kept.start, kept.stop - kept.start)))
+            num_rows += kept.stop - kept.start
+            num_bytes += held[-1][1].nbytes
+        if cut.is_done():
+            break
+        if num_rows >= _MOST_HELD or num_bytes >= _MOST_HELD_BYTES:
+            yield _combined(held)
+            held, num_rows, num_bytes = [], 0, 0
+    if held:
+        yield _combined(held)
+
+
+def _combined(
+    pieces: Sequence[tuple[npt.NDArray[np.int64], pa.RecordBatch]],
+) -> tuple[npt.NDArray[np.int64], pa.RecordBatch]:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate([rows for rows, _ in pieces]), pa.concat_batches([values for _, values in pieces])
 
 
 def read_found(

@@ -27,7 +27,6 @@ def plan_text(
     *,
     computed: Mapping[str, str] | None,
     predicate: Predicate | None,
-    is_covered: bool,
     offset: int | None,
     limit: int | None,
     verbose: bool,
@@ -36,10 +35,9 @@ def plan_text(
 
     Args:
         source: the fragments to scan.
-        columns: names of the top-level columns to read for the result.
+        columns: names of the top-level columns to read for the result, besides those of the filter.
         computed: the SQL expressions of the result columns; None if these are columns of the table.
         predicate: the filter; None if there is none.
-        is_covered: whether the columns of the filter include those of the result.
         offset: number of rows to skip; None means 0.
         limit: maximum number of rows; None means no limit.
         verbose: whether to list the fragments and their files.
@@ -51,7 +49,7 @@ def plan_text(
     if predicate is None:
         steps.append(plan_step("Read", columns=columns, **cut))
     else:
-        if not is_covered:
+        if columns:
             steps.append(plan_step("Fetch", columns=columns))
         steps.append(plan_step("Filter", columns=predicate.wanted.names, predicate=predicate.text, **cut))
     steps.append(plan_step("Fragments", count=len(source.fragments), include_deleted_rows=source.includes_deleted))

@@ -29,9 +29,10 @@ from lance_core.scan.matching import (
     RowCut,
     find_rows,
     gathered,
-    is_covered,
+    gathered_values,
     matching_batches,
     read_found,
+    split_columns,
 )
 from lance_core.scan.nearest import NearestRows
 from lance_core.scan.nearest_query import NearestQuery
@@ -264,12 +265,12 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             verbose: whether to list the fragments and their files.
         """
         columns = self._arguments["columns"]
+        _, fetched = split_columns(self._columns.stored, self._predicate)
         scan = plan_text(
             self._source,
-            self._columns.stored.names,
+            fetched.names,
             computed=columns if isinstance(columns, dict) else None,
             predicate=self._predicate,
-            is_covered=self._is_covered,
             offset=self._offset,
             limit=self._limit,
             verbose=verbose,
@@ -375,18 +376,30 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def _matching_batches(self) -> Iterator[_Rows]:
         """Yield the rows that match the filter."""
-        if self._predicate is not None and self._is_covered:
+        shared, fetched = split_columns(self._columns.stored, self._predicate)
+        if self._predicate is not None and self._predicate.constant is None and not fetched.fields:
             yield from self._covered_batches(self._predicate)
-            return
-        for reader, rows in self._found():
-            for batch in read_found(reader, self._columns.stored, self._stored, rows, self._config):
-                yield reader, batch
+        elif self._predicate is not None and shared.fields:
+            yield from self._joined_batches(self._predicate, shared, fetched)
+        else:
+            for reader, rows in self._found():
+                for batch in read_found(reader, fetched, self._stored, rows, self._config):
+                    yield reader, batch
 
-    @property
-    def _is_covered(self) -> bool:
-        """Whether the columns of the filter include all columns of the result."""
-        predicate = self._predicate
-        return predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate)
+    def _joined_batches(self, predicate: Predicate, shared: Schema, fetched: Schema) -> Iterator[_Rows]:
+        """Yield the rows that match the filter; columns of the filter are not read again for the result."""
+        cut = RowCut(self._offset, self._limit)
+        is_shared = [top in shared.fields for top in self._columns.stored.fields]
+        for reader in self._readers():
+            if cut.is_done():
+                return
+            pieces = matching_batches(reader, predicate, shared, self._config, cut)
+            for rows, values in gathered_values(pieces, cut):
+                position = 0
+                for batch in read_found(reader, fetched, self._stored, rows, self._config):
+                    here = values.slice(position, batch.num_rows)
+                    position += batch.num_rows
+                    yield reader, _merged(here, batch, is_shared)
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
         """Yield the rows that match the filter if only its columns are requested; the columns are read once."""
@@ -395,11 +408,11 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._config, cut):
+            for rows, batch in matching_batches(reader, predicate, self._columns.stored, self._config, cut):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
-                    some = batch.slice(kept.start, kept.stop - kept.start)
-                    found = some.select(names) if names else batch_without_columns(some.num_rows)
+                    num_rows = kept.stop - kept.start
+                    found = batch.slice(kept.start, num_rows) if names else batch_without_columns(num_rows)
                     for part in slices(found, self._config.batch_rows):
                         yield reader, part
                 if cut.is_done():
@@ -444,6 +457,13 @@ def _refuse_with_nearest(**arguments: object) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise NotSupportedError(f"{name} cannot be combined with nearest", argument=name)
+
+
+def _merged(first: pa.RecordBatch, second: pa.RecordBatch, is_first: Sequence[bool]) -> pa.RecordBatch:
+    """Return the columns of two batches; for each, ``is_first`` contains whether it is the next one of the first."""
+    sides = [zip(batch.schema, batch.columns, strict=True) for batch in (second, first)]
+    fields, columns = zip(*(next(sides[each]) for each in is_first), strict=True)
+    return pa.RecordBatch.from_arrays(list(columns), schema=pa.schema(fields))
 
 
 def _predicate_of(filtered: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
