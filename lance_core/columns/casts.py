@@ -3,9 +3,11 @@
 ==========================  =====================================================================================
 from …                      to …
 ==========================  =====================================================================================
+a bool                      a bool
 an integer                  an integer; values must fit
 a floating point number     a floating point number; values that are too large become infinite
 text                        text, with offsets of any width, or dictionary-encoded
+a dictionary                what its values can be cast to
 binary                      binary, with offsets of any width
 a timestamp                 a timestamp of any unit and time zone, a date, or a time
 a date                      a date or a timestamp
