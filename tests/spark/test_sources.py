@@ -96,12 +96,6 @@ def test_an_empty_directory_is_a_source_when_its_schema_is_given(spark: SparkSes
     assert read(spark, "parquet", tmp_path, schema="id BIGINT").collect() == []
 
 
-def test_an_unknown_format_is_refused(spark: SparkSession) -> None:
-    spec = FileSource(format="avro", paths=("x",))  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="'avro'; supported: parquet, csv, json, orc, environment"):
-        read_source(spark, spec, SourceContext(captured_at=datetime(2026, 1, 1, tzinfo=UTC)))
-
-
 @pytest.mark.parametrize("damage", ["truncated", "overwritten"])
 def test_a_corrupt_file_is_named_when_it_is_read(spark: SparkSession, landing: Path, damage: str) -> None:
     whole = (landing / "in.parquet").read_bytes()
