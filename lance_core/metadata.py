@@ -14,8 +14,9 @@
   :func:`stored_field_ids` help to write data files for a table.
 * *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere,
   :func:`commit_upsert` does so by key, and :func:`add_columns` adds columns; all record properties of their
-  transaction. :func:`plan_update` divides an update
-  of rows into tasks for several processes, and :func:`commit_update` commits their results.
+  transaction. :func:`plan_update` divides an update of rows into tasks for several processes, and :func:`commit_update`
+  commits their results. :class:`DeleteTasks`, :class:`MergePlanner`, and :class:`ColumnTasks` do the same for a delete,
+  a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
@@ -38,17 +39,28 @@ from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.cleanup.records import CleanupStats, FileKind
 from lance_core.columns.add import add_null_columns
+from lance_core.columns.column_tasks import ColumnTask, ColumnTasks, WrittenColumns
 from lance_core.commit.commit import commit
-from lance_core.commit.replanning import RetryPolicy
+from lance_core.commit.replanning import Attempts, RetryPolicy
 from lance_core.delete import delete
+from lance_core.delete.delete_tasks import DeleteSearch, DeleteTasks, FoundRows
 from lance_core.delete.plan import DeletePlan, DeletePlanner, FragmentDelete, plan_delete
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.uri import register_store, resolve, unregister_store
 from lance_core.merge_insert import staged_rows
-from lance_core.merge_insert.rules import key_names
+from lance_core.merge_insert.merge_tasks import (
+    CommittedMerge,
+    MergePlanner,
+    MergeSearch,
+    MergeWrite,
+    SearchedFragment,
+    WrittenRows,
+)
+from lance_core.merge_insert.rules import MergeRules, key_names
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.fragment_conversion import fragment_records
+from lance_core.refs.copy_tasks import CopyTask, commit_copy, plan_copy
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
@@ -63,7 +75,7 @@ from lance_core.table.manifest import Manifest
 from lance_core.table.paths import DATA_DIRECTORY, ManifestName
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.operations.parts import RewriteGroup
-from lance_core.transactions.options import CommitOptions
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction as TransactionRecord
@@ -85,27 +97,42 @@ __all__ = [
     "DATA_DIRECTORY",
     "DEFAULT_VERSION",
     "MAY_CHANGE_ROWS",
+    "Attempts",
     "ByteRange",
     "ClassifiedPath",
     "CleanupPlan",
     "CleanupPolicy",
     "CleanupStats",
+    "ColumnTask",
+    "ColumnTasks",
+    "CommitProgress",
     "CommittedDelete",
+    "CommittedMerge",
     "CommittedReplacement",
     "CommittedUpsert",
+    "CopyTask",
     "DeletePlan",
     "DeletePlanner",
+    "DeleteSearch",
+    "DeleteTasks",
     "FileKind",
+    "FoundRows",
     "Fragment",
     "FragmentDelete",
     "Manifest",
     "ManifestName",
+    "MergePlanner",
+    "MergeRules",
+    "MergeSearch",
+    "MergeWrite",
     "ObjectInfo",
     "ObjectStore",
     "PathState",
     "PutOutcome",
+    "RetryPolicy",
     "RewriteGroup",
     "RowChanges",
+    "SearchedFragment",
     "StoreCapabilities",
     "TransactionRecord",
     "UpdatePlan",
@@ -115,10 +142,14 @@ __all__ = [
     "VersionLease",
     "VersionLog",
     "WriteStream",
+    "WrittenColumns",
+    "WrittenRows",
     "add_columns",
     "check_compatible",
     "check_new_keys",
     "check_storable",
+    "commit_copy",
+    "commit_delete",
     "commit_replacement",
     "commit_transaction",
     "commit_update",
@@ -132,6 +163,7 @@ __all__ = [
     "open_store",
     "open_version_log",
     "plan_cleanup",
+    "plan_copy",
     "plan_delete",
     "plan_update",
     "read_transaction",
@@ -241,7 +273,9 @@ def commit_transaction(
     *,
     create_only: bool = False,
     data_storage_version: LanceFileVersion | None = None,
+    stable_row_ids: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    progress: CommitProgress | None = None,
 ) -> int:
     """Commit a transaction and return its version; if its uuid has already been committed, return the existing version.
 
@@ -251,7 +285,9 @@ def commit_transaction(
         create_only: whether to fail if the table already exists.
         data_storage_version: data file version for an Overwrite without data files; if None, the table's version or,
             for a new table, the default version.
+        stable_row_ids: whether a new table uses stable row ids.
         storage_options: credentials and settings for the store; ignored for an open dataset, which has its own.
+        progress: records the progress of the commit.
 
     Raises:
         AlreadyExistsError: the table already exists, and ``create_only`` is set.
@@ -263,7 +299,13 @@ def commit_transaction(
     else:
         view = base.view
         log, known, storage_options = view.log, view.manifest, view.storage_options
-    options = CommitOptions(create_only=create_only, file_version=data_storage_version, storage_options=storage_options)
+    options = CommitOptions(
+        create_only=create_only,
+        file_version=data_storage_version,
+        stable_row_ids=stable_row_ids,
+        storage_options=storage_options,
+        progress=progress or CommitProgress(),
+    )
     return commit(log, transaction_to_core(transaction), options, known=known).version
 
 
@@ -283,13 +325,16 @@ def add_columns(dataset: Handle, columns: pa.Schema, *, properties: Mapping[str,
 
 def commit_replacement(
     dataset: Handle,
-    predicate: str | DeletePlanner,
+    predicate: str | DeletePlanner | DeleteTasks,
     fragments: Sequence[FragmentMetadata],
     *,
-    transaction_uuid: str,
+    transaction_uuid: str | None = None,
     properties: Mapping[str, str] | None = None,
+    progress: CommitProgress | None = None,
 ) -> CommittedReplacement:
     """Replace the rows that match a predicate with those of fragments that are already written, in one version.
+
+    The handle is moved to this version.
 
     The deletion is planned on the version of the handle. A commit can be repeated safely: if a later version was
     created by a transaction with this UUID, the result refers to that version.
@@ -298,9 +343,11 @@ def commit_replacement(
         dataset: a handle to a version which, like all versions before it, was not created by this transaction.
         predicate: SQL condition that selects the rows to delete; every new row must match it. A
             :class:`DeletePlanner` for the condition, if used for all attempts, searches unchanged fragments only once.
+            :class:`DeleteTasks` also contain what other processes have found.
         fragments: the new fragments, for example from :func:`lance_core.write_fragments`.
-        transaction_uuid: UUID of the transaction.
+        transaction_uuid: UUID of the transaction; a new one if None.
         properties: properties of the transaction.
+        progress: records the progress of the commit.
 
     Raises:
         InvalidInputError: the predicate is not valid for the table, or does not match a new row.
@@ -311,13 +358,60 @@ def commit_replacement(
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
-    return replace.commit_replacement(
+    tasks = predicate if isinstance(predicate, DeleteTasks) else None
+    if tasks is not None:
+        predicate = tasks.planner
+    replaced = replace.commit_replacement(
         dataset.view,
-        DeletePlanner(predicate) if isinstance(predicate, str) else predicate,
+        predicate if isinstance(predicate, DeletePlanner) else DeletePlanner(predicate),
         fragment_records(fragments),
         properties=properties or {},
         transaction_uuid=transaction_uuid,
+        progress=progress,
+        written={} if tasks is None else tasks.take_changed(),
     )
+    dataset.show(replaced.view)
+    return replaced
+
+
+def commit_delete(
+    dataset: Handle,
+    tasks: DeleteTasks,
+    *,
+    only_if_found: bool = False,
+    properties: Mapping[str, str] | None = None,
+    transaction_uuid: str | None = None,
+    progress: CommitProgress | None = None,
+) -> CommittedDelete:
+    """Commit a delete whose fragments have been searched by tasks, and move the handle to the new version.
+
+    Args:
+        dataset: a handle to the version that was searched; what has not been searched is searched now.
+        tasks: contain what was found.
+        only_if_found: whether to create no version if no row matches.
+        properties: properties of the transaction.
+        transaction_uuid: UUID of the transaction; a new one if None.
+        progress: records the progress of the commit.
+
+    Raises:
+        RetryableCommitConflictError: another writer has changed the same rows; search the latest version.
+        CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
+        StorageError: a storage operation failed.
+    """
+    options = CommitOptions(
+        checks_files=False, is_first_try=transaction_uuid is None, progress=progress or CommitProgress()
+    )
+    deleted = delete.commit_delete(
+        dataset.view,
+        tasks.planner,
+        options,
+        properties,
+        transaction_uuid,
+        only_if_found=only_if_found,
+        written=tasks.take_changed(),
+    )
+    dataset.show(deleted.view)
+    return deleted
 
 
 def key_columns(schema: pa.Schema, on: str | Sequence[str] | None = None) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["add_computed_columns", "add_null_columns", "add_to_fragment", "null_columns"]
+__all__ = ["AddedColumns", "add_computed_columns", "add_null_columns", "add_to_fragment", "null_columns"]
 
 
 def null_columns(transforms: object) -> pa.Schema | None:
@@ -110,16 +110,9 @@ def add_computed_columns(
     """
 
     def planned(latest: TableView, files: ColumnFiles) -> Merge:
-        manifest = latest.counted_manifest
-        added = _AddedColumns.of(latest, values)
-        if not added.columns.fields:
-            return _merge(manifest, added.schema, manifest.fragments)
-        fragments = [
-            files.fragment(latest, fragment, added.columns, added.schema, added.batches(latest, fragment))
-            for fragment in manifest.fragments
-        ]
+        operation = AddedColumns.of(latest, values).operation(latest, files)
         values.finish()
-        return _merge(manifest, added.schema, fragments)
+        return operation
 
     policy = RetryPolicy() if values.can_repeat else RetryPolicy(retries=0)
     return commit_columns(view, "addition of columns", planned, policy, properties)
@@ -136,7 +129,7 @@ def add_to_fragment(view: TableView, fragment: Fragment, values: ColumnValues) -
     Raises:
         LanceError: as for :func:`add_computed_columns`, except that there are no conflicts.
     """
-    added = _AddedColumns.of(view, values)
+    added = AddedColumns.of(view, values)
     if not added.columns.fields:
         return fragment, added.schema
     with new_files() as files:
@@ -146,7 +139,7 @@ def add_to_fragment(view: TableView, fragment: Fragment, values: ColumnValues) -
 
 
 @dataclass(frozen=True, slots=True)
-class _AddedColumns:
+class AddedColumns:
     """Columns that are added to a version.
 
     Attributes:
@@ -176,6 +169,17 @@ class _AddedColumns:
                 f"values cannot be added to the items of list {extended.name!r}, only members without values"
             )
         return cls(schema, columns, values, prepared)
+
+    def operation(self, view: TableView, files: ColumnFiles) -> Merge:
+        """Return the operation that adds the columns, whose files are written if they do not exist yet."""
+        manifest = view.counted_manifest
+        if not self.columns.fields:
+            return _merge(manifest, self.schema, manifest.fragments)
+        fragments = [
+            files.fragment(view, fragment, self.columns, self.schema, self.batches(view, fragment))
+            for fragment in manifest.fragments
+        ]
+        return _merge(manifest, self.schema, fragments)
 
     def batches(self, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
         """Yield the values for all rows of a fragment; nothing is computed before the first batch is needed."""

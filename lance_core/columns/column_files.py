@@ -50,11 +50,13 @@ class ColumnFiles:
 
     Args:
         durable: whether the files must be durable; if not, the commit must make them durable.
+        file_token: 16 hexadecimal digits with which every file name ends, before the extension; None for no such token.
     """
 
-    def __init__(self, *, durable: bool = True) -> None:
+    def __init__(self, *, durable: bool = True, file_token: str | None = None) -> None:
         """Initialize without files."""
         self._durable = durable
+        self._file_token = file_token
         self._written: dict[tuple[str, Schema], DataFile] = {}
         self._names: list[tuple[DataPlace, str]] = []
 
@@ -91,6 +93,22 @@ class ColumnFiles:
         drop_dead_files(changed.message, schema.field_ids())
         return changed
 
+    def is_known(self, fragment: Fragment, columns: Schema) -> bool:
+        """Return whether the file of a fragment exists already."""
+        return (fragment.content_key, columns) in self._written
+
+    def add(self, written: Mapping[tuple[str, Schema], DataFile]) -> None:
+        """Add files that other processes have written; they are never removed.
+
+        Args:
+            written: maps the ``content_key`` of a fragment and the columns to the file.
+        """
+        self._written |= written
+
+    def written(self) -> dict[tuple[str, Schema], DataFile]:
+        """Return all files, by the ``content_key`` of the fragment and the columns."""
+        return dict(self._written)
+
     def paths(self) -> tuple[str, ...]:
         """Return the paths of the files, which are below the table's own root."""
         return tuple(place.store.join(place.directory, name) for place, name in self._names)
@@ -102,7 +120,8 @@ class ColumnFiles:
 
     def _write(self, batches: Iterable[pa.RecordBatch], columns: Schema, view: TableView) -> DataFile:
         place = view.locator.data_place(None)
-        new = NewDataFile(place, columns, WriteConfig(version=view.manifest.file_version), durable=self._durable)
+        config = WriteConfig(version=view.manifest.file_version, file_token=self._file_token)
+        new = NewDataFile(place, columns, config, durable=self._durable)
         self._names.append((place, new.name))
         try:
             for batch in batches:
@@ -114,9 +133,9 @@ class ColumnFiles:
 
 
 @contextmanager
-def new_files() -> Iterator[ColumnFiles]:
+def new_files(file_token: str | None = None) -> Iterator[ColumnFiles]:
     """Return an object that writes files, which are removed after a failure or an interrupt."""
-    files = ColumnFiles()
+    files = ColumnFiles(file_token=file_token)
     try:
         yield files
     except BaseException:

@@ -25,11 +25,11 @@ from lance_core.transactions.backoff import SlotBackoff
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lance_core.scan.table_view import TableView
+    from lance_core.scan.table_view import Handle, TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["DEFAULT_CONFLICT_RETRIES", "DEFAULT_RETRY_TIMEOUT", "Replanning", "RetryPolicy"]
+__all__ = ["DEFAULT_CONFLICT_RETRIES", "DEFAULT_RETRY_TIMEOUT", "Attempts", "Replanning", "RetryPolicy"]
 
 DEFAULT_CONFLICT_RETRIES: Final = 10
 DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
@@ -132,6 +132,49 @@ class Replanning:
             # A cleanup may have removed the files of the version on which the change was planned.
             return _is_outdated(self._view)
         return isinstance(error, RetryableCommitConflictError)
+
+
+class Attempts:
+    """The attempts of a change that is planned with a handle, which is moved to the version of each attempt.
+
+    ::
+
+        attempts = Attempts(dataset, "delete", policy)
+        while True:
+            with attempts:
+                return commit(plan(dataset))
+
+    Args:
+        dataset: a handle to the version on which the first attempt is based.
+        change: what is committed, for messages ("delete").
+        policy: the limits on planning again.
+
+    Raises:
+        InvalidInputError: a limit is negative.
+        DatasetNotFoundError: the dataset no longer exists.
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
+    """
+
+    def __init__(self, dataset: Handle, change: str, policy: RetryPolicy) -> None:
+        """Start the time limit."""
+        policy.check()
+        self._dataset = dataset
+        self._replanning = Replanning(dataset.view, change, policy)
+
+    @property
+    def number(self) -> int:
+        """The number of attempts so far."""
+        return self._replanning.number
+
+    def __enter__(self) -> None:
+        """Start an attempt, and move the handle to the version to plan on."""
+        self._dataset.show(self._replanning.__enter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """After a conflict, wait, and read the latest version."""
+        return self._replanning.__exit__(kind, error, traceback)
 
 
 def _is_outdated(view: TableView) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
@@ -38,7 +39,7 @@ from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.options import CommitOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from pyroaring import BitMap
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DeleteResult",
     "Deleted",
+    "commit_delete",
     "commit_plan",
     "delete_from_fragment",
     "delete_rows",
@@ -125,13 +127,36 @@ def delete_rows(
     attempts = Replanning(view, "delete", policy)
     while True:
         with attempts as latest:
-            require_writable(latest.manifest.message)
-            plan = planner.plan(latest, latest.fragments)
-            if only_if_found and not plan.rows_deleted:
-                return Deleted(latest, plan, attempts.number)
             options = CommitOptions(checks_files=False, is_first_try=True)
-            made = commit_plan(latest, plan, Delete(predicate=plan.predicate), options, properties)
-            return Deleted(made, plan, attempts.number)
+            deleted = commit_delete(latest, planner, options, properties, only_if_found=only_if_found)
+            return replace(deleted, attempts=attempts.number)
+
+
+def commit_delete(
+    view: TableView,
+    planner: DeletePlanner,
+    options: CommitOptions,
+    properties: Mapping[str, str] | None = None,
+    transaction_uuid: str | None = None,
+    *,
+    only_if_found: bool = False,
+    written: Mapping[int, Fragment] = MappingProxyType({}),
+) -> Deleted:
+    """Plan a delete on a version, and commit it.
+
+    The arguments are those of :func:`delete_rows` and :func:`commit_plan`.
+
+    Raises:
+        RetryableCommitConflictError: another writer has changed the same rows; plan again on the latest version.
+    """
+    require_writable(view.manifest.message)
+    plan = planner.plan(view, view.fragments)
+    if only_if_found and not plan.rows_deleted:
+        return Deleted(view, plan)
+    made = commit_plan(
+        view, plan, Delete(predicate=plan.predicate), options, properties, transaction_uuid, written=written
+    )
+    return Deleted(made, plan)
 
 
 def commit_plan(
@@ -141,6 +166,8 @@ def commit_plan(
     options: CommitOptions,
     properties: Mapping[str, str] | None = None,
     transaction_uuid: str | None = None,
+    *,
+    written: Mapping[int, Fragment] = MappingProxyType({}),
 ) -> TableView:
     """Write the deletion files of a plan, and commit them as part of an operation; return the new version.
 
@@ -153,6 +180,7 @@ def commit_plan(
         options: the options of the commit; those that follow from the view and the plan are added.
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction; a new one if None.
+        written: fragments whose deletion files other processes have already written, by id.
 
     Raises:
         RetryableCommitConflictError: the change must be planned again.
@@ -160,9 +188,9 @@ def commit_plan(
     """
     log = view.log
     found = {delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None}
-    updated: tuple[Fragment, ...] = ()
+    updated = tuple(written.values())
     try:
-        updated = write_deletions(log, plan)
+        updated += write_deletions(log, plan, known=written)
         return commit_change(
             view,
             operation.with_hidden_rows(updated, plan.dropped_ids),
@@ -261,9 +289,15 @@ def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
     return before.file_type is DeletionFileType.BITMAP or len(deleted) > BITMAP_THRESHOLD_ROWS
 
 
-def write_deletions(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
-    """Write the deletion files of a plan, and return the fragments that keep rows; after a failure, no files remain."""
-    changed = [delete for delete in plan.deletes if not delete.is_dropped]
+def write_deletions(log: VersionLog, plan: DeletePlan, *, known: Collection[int] = frozenset()) -> tuple[Fragment, ...]:
+    """Write the deletion files of a plan, and return the fragments that keep rows; after a failure, no files remain.
+
+    Args:
+        log: the dataset's versions.
+        plan: the rows to delete.
+        known: the ids of fragments to leave out, whose files exist already.
+    """
+    changed = [delete for delete in plan.deletes if not delete.is_dropped and delete.fragment.id not in known]
     if len(changed) < 2 or not log.store.capabilities.read_costs.request_seconds:
         return _written_in_turn(log, plan.read_version, changed)
     futures: list[Future[Fragment]] = []

@@ -134,13 +134,36 @@ class DeletePlanner:
 
     Args:
         predicate: the rows to delete, as SQL text or an Arrow expression.
+
+    Attributes:
+        predicate: the same.
     """
 
     def __init__(self, predicate: object) -> None:
         """Initialize without reading anything."""
-        self._predicate = predicate
+        self.predicate = predicate
         self._schema: Schema | None = None
         self._searched: dict[bytes, FragmentDelete] = {}
+
+    def unsearched(self, view: TableView, fragments: Iterable[Fragment]) -> list[Fragment]:
+        """Return those of some fragments that have not been searched yet.
+
+        Raises:
+            InvalidInputError: the predicate is invalid.
+            NotSupportedError: a part of the predicate is not supported.
+        """
+        if view.schema != self._schema:
+            self._schema, self._searched = view.schema, {}
+        planned_predicate(view.schema, self.predicate)
+        return [fragment for fragment in fragments if _key(fragment) not in self._searched]
+
+    def found(self, fragment: Fragment) -> FragmentDelete:
+        """Return the changes to a fragment that has been searched."""
+        return self._searched[_key(fragment)]
+
+    def add(self, deletes: Iterable[FragmentDelete]) -> None:
+        """Add what other processes have found in fragments of the last version that was given."""
+        self._searched |= {_key(delete.fragment): delete for delete in deletes}
 
     def plan(self, view: TableView, fragments: Iterable[Fragment]) -> DeletePlan:
         """Plan the delete for some fragments of a version, or for fragments that are about to be added to it.
@@ -151,11 +174,15 @@ class DeletePlanner:
         """
         if view.schema != self._schema:
             self._schema, self._searched = view.schema, {}
-        planned = planned_predicate(view.schema, self._predicate)
-        keyed = [(fragment.message.SerializeToString(deterministic=True), fragment) for fragment in fragments]
+        planned = planned_predicate(view.schema, self.predicate)
+        keyed = [(_key(fragment), fragment) for fragment in fragments]
         missing = {key: fragment for key, fragment in keyed if key not in self._searched}
         self._searched.update(zip(missing, _search(list(missing.values()), view, planned), strict=True))
         return DeletePlan.of(view.version, planned.text, [self._searched[key] for key, _ in keyed])
+
+
+def _key(fragment: Fragment) -> bytes:
+    return fragment.message.SerializeToString(deterministic=True)
 
 
 def plan_rows(view: TableView, fragments: Iterable[Fragment], predicate: object) -> DeletePlan:

@@ -13,4 +13,9 @@ Modules, in the order in which a merge uses them::
     merge           the attempts, and the commit of their results
     merge_plan      describes a merge as text, without its execution
     staged_rows     merges rows that are already written as fragments
+
+A merge by several processes uses these modules, and two others::
+
+    staged_source   the rows of the source, in fragments that no version refers to
+    merge_tasks     the tasks that match and write, and the commit of their results
 """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_core.columns.column_files import ColumnFiles
     from lance_core.merge_insert.changes import Changes
     from lance_core.merge_insert.rules import MergeRules
-    from lance_core.merge_insert.source import SourceRows
+    from lance_core.merge_insert.source import RowSource
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field
     from lance_core.table.fragment import Fragment
@@ -80,7 +80,7 @@ def changed_columns(table: Schema, rules: MergeRules, source: pa.Schema) -> Sche
 def with_changed_columns(
     view: TableView,
     fragments: Sequence[Fragment],
-    source: SourceRows,
+    source: RowSource,
     changes: Changes,
     columns: Schema,
     files: ColumnFiles,
@@ -125,7 +125,7 @@ class _Values:
 
     def __init__(
         self,
-        source: SourceRows,
+        source: RowSource,
         columns: Schema,
         positions: npt.NDArray[np.int64],
         rows: npt.NDArray[np.int64],

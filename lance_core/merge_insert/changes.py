@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_core.delete.plan import FragmentDelete
     from lance_core.merge_insert.matching import FragmentMatches
     from lance_core.merge_insert.rules import MergeRules
-    from lance_core.merge_insert.source import SourceRows
+    from lance_core.merge_insert.source import RowSource
     from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
 
@@ -82,7 +82,7 @@ def plan_changes(
     fragments: Sequence[Fragment],
     matches: Sequence[FragmentMatches],
     rules: MergeRules,
-    source: SourceRows,
+    source: RowSource,
     *,
     in_place: bool = False,
 ) -> Changes:
@@ -137,7 +137,7 @@ def _check_unambiguous(
     source_rows: npt.NDArray[np.signedinteger],
     positions: npt.NDArray[np.signedinteger],
     rules: MergeRules,
-    source: SourceRows,
+    source: RowSource,
 ) -> None:
     unique, first, counts = np.unique(positions, return_index=True, return_counts=True)
     if len(unique) != len(positions):

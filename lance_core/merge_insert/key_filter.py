@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_core.merge_insert.rules import MergeRules
-    from lance_core.merge_insert.source import SourceRows
+    from lance_core.merge_insert.source import RowSource
     from lance_core.schema.field import Schema
 
 __all__ = ["key_filter"]
@@ -40,7 +40,7 @@ _SALTS: Final = np.array(
 
 
 def key_filter(
-    table: Schema, rules: MergeRules, source: SourceRows, inserted: npt.NDArray[np.bool_]
+    table: Schema, rules: MergeRules, source: RowSource, inserted: npt.NDArray[np.bool_]
 ) -> pb_transaction.Transaction.KeyExistenceFilter | None:
     """Return the filter; None if the keys are not the primary key.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_core.merge_insert.rules import MergeRules
-    from lance_core.merge_insert.source import SourceRows
+    from lance_core.merge_insert.source import RowSource
     from lance_core.predicate.predicate import Predicate
     from lance_core.scan.row_reader import RowReader
     from lance_core.scan.table_view import TableView
@@ -89,7 +89,7 @@ class MatchFinder:
         memory_bytes: maximum size of the keys to hold in memory.
     """
 
-    def __init__(self, rules: MergeRules, source: SourceRows, memory_bytes: int) -> None:
+    def __init__(self, rules: MergeRules, source: RowSource, memory_bytes: int) -> None:
         """Initialize without reading anything."""
         self._rules = rules
         self._source = source
@@ -219,7 +219,7 @@ class MatchFinder:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def shown_keys(source: SourceRows, rules: MergeRules, row: int) -> str:
+def shown_keys(source: RowSource, rules: MergeRules, row: int) -> str:
     """Return the key of a source row as text, for messages."""
     values = source.take(np.array([row], np.int64), rules.keys).to_pylist()[0]
     return ", ".join(f"{name} = {value!r:.80}" for name, value in values.items())

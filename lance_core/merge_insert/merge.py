@@ -66,6 +66,7 @@ __all__ = [
     "MergeRequest",
     "Merged",
     "analyze_merge",
+    "check_merge",
     "explain_merge",
     "merge_rows",
     "merge_staged",
@@ -134,7 +135,7 @@ def merge_rows(
     """
     policy.check()
     data = _needed_columns(view, request.rules, data)
-    _check(view, request, data.schema)
+    check_merge(view, request, data.schema)
     with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
         attempts = Replanning(view, "merge", policy)
@@ -152,7 +153,7 @@ def stage_merge(
 ) -> tuple[Transaction, Changes]:
     """Write all files of a merge, and return the transaction that would commit it; errors as for :func:`merge_rows`."""
     data = _needed_columns(view, request.rules, data)
-    _check(view, request, data.schema)
+    check_merge(view, request, data.schema)
     with SourceRows(data, request.memory_bytes // 2) as source:
         merge = _Merge(request, source)
         try:
@@ -180,7 +181,7 @@ def explain_merge(view: TableView, request: MergeRequest, source: pa.Schema, *, 
     """
     rules = request.rules
     source = keys_of_table(source, view.schema, rules.keys) if rules.only_deletes else source
-    _check(view, request, source)
+    check_merge(view, request, source)
     return merge_plan_text(view, rules, source, verbose=verbose)
 
 
@@ -191,7 +192,7 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
         LanceError: as for :func:`merge_rows`.
     """
     data = _needed_columns(view, request.rules, data)
-    _check(view, request, data.schema)
+    check_merge(view, request, data.schema)
     counters = view.locator.counters
     before, started = counters.total(), perf_counter()
     with SourceRows(data, request.memory_bytes // 2) as source:
@@ -233,8 +234,8 @@ def _needed_columns(view: TableView, rules: MergeRules, data: pa.RecordBatchRead
     return with_keys_of_table(data, view.schema, rules.keys) if rules.only_deletes else data
 
 
-def _check(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
-    """Refuse a merge that cannot succeed, before its source is read."""
+def check_merge(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
+    """Refuse a merge that cannot succeed, before its source is read; errors as for :func:`merge_rows`."""
     rules = request.rules
     rules.check()
     require_writable(view.manifest.message)

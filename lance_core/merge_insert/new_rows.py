@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_core.merge_insert.changes import Changes
-    from lance_core.merge_insert.source import SourceRows
+    from lance_core.merge_insert.source import RowSource
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -52,7 +52,7 @@ def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
     return pa.schema([*fields, *given])
 
 
-def write_new_rows(view: TableView, source: SourceRows, changes: Changes, request: WriteRequest) -> Transaction:
+def write_new_rows(view: TableView, source: RowSource, changes: Changes, request: WriteRequest) -> Transaction:
     """Write the rows as fragments to which no version refers yet; only the inserted rows if others keep their places.
 
     Returns:
@@ -80,7 +80,7 @@ def write_new_rows(view: TableView, source: SourceRows, changes: Changes, reques
 
 
 def with_moved_row_ids(
-    view: TableView, source: SourceRows, changes: Changes, fragments: Sequence[Fragment]
+    view: TableView, source: RowSource, changes: Changes, fragments: Sequence[Fragment]
 ) -> Sequence[Fragment]:
     """Return written fragments that list the stable row ids of the updated rows, if the table has such ids."""
     if not view.manifest.has_stable_row_ids or not changes.num_updated or changes.in_place:
@@ -93,12 +93,12 @@ def with_moved_row_ids(
     return listed
 
 
-def is_complete(table: Schema, source: SourceRows) -> bool:
+def is_complete(table: Schema, source: RowSource) -> bool:
     """Return whether the source has all columns of the table."""
     return set(source.schema.names).issuperset(table.names)
 
 
-def _order(view: TableView, source: SourceRows, changes: Changes) -> npt.NDArray[np.int64]:
+def _order(view: TableView, source: RowSource, changes: Changes) -> npt.NDArray[np.int64]:
     """Return the order in which the updated rows are written."""
     if is_complete(view.schema, source):
         # Those of one source row are already in the order of the table.
@@ -106,7 +106,7 @@ def _order(view: TableView, source: SourceRows, changes: Changes) -> npt.NDArray
     return np.lexsort((changes.positions, changes.owners))
 
 
-def _complete(source: SourceRows, changes: Changes) -> Iterator[pa.RecordBatch]:
+def _complete(source: RowSource, changes: Changes) -> Iterator[pa.RecordBatch]:
     """Yield updated rows in the order of the source."""
     rows = np.sort(changes.updated)
     for start, batch in source.batches():
@@ -116,7 +116,7 @@ def _complete(source: SourceRows, changes: Changes) -> Iterator[pa.RecordBatch]:
 
 
 def _with_kept_columns(
-    view: TableView, source: SourceRows, changes: Changes, kept: Sequence[str]
+    view: TableView, source: RowSource, changes: Changes, kept: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield updated rows in the order of the table."""
     order = _order(view, source, changes)
@@ -131,7 +131,7 @@ def _with_kept_columns(
         yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*given.schema, *others.schema]))
 
 
-def _inserted(source: SourceRows, changes: Changes) -> Iterator[pa.RecordBatch]:
+def _inserted(source: RowSource, changes: Changes) -> Iterator[pa.RecordBatch]:
     """Yield inserted rows."""
     for start, batch in source.batches():
         here = changes.inserted[start : start + batch.num_rows]

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from lance_core.errors import (
     InvalidInputError,
@@ -28,9 +29,11 @@ from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Field, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+
+    from lance_core.scan.table_view import Handle
 
 __all__ = [
     "MergeRules",
@@ -41,6 +44,8 @@ __all__ = [
     "plan_condition",
     "primary_key",
 ]
+
+_Meaning = TypeVar("_Meaning")
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -54,6 +59,9 @@ class WhenMatched(Enum):
     UPDATE = "UpdateAll"
     DELETE = "Delete"
     FAIL = "Fail"
+
+
+_WHEN_MATCHED: Final[Mapping[str, WhenMatched]] = MappingProxyType({each.name.lower(): each for each in WhenMatched})
 
 
 class WriteMode(StrEnum):
@@ -87,6 +95,55 @@ class MergeRules:
     deleted_if: str | None = None
     write_mode: WriteMode = WriteMode.AUTO
     uses_index: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Handle,
+        on: object = None,
+        *,
+        when_matched: str = "update",
+        condition: str | None = None,
+        when_not_matched: str = "insert",
+        when_not_matched_by_source: str = "nothing",
+        delete_condition: str | None = None,
+    ) -> Self:
+        """Return the rules that some words denote.
+
+        Args:
+            dataset: a handle to a version of the table.
+            on: the key columns: a name or names; None for the declared primary key.
+            when_matched: what happens to rows of the table that have the key of a source row: "update", "nothing",
+                "delete", or "fail".
+            condition: the matched rows that are updated, as SQL text. Columns of the table have the prefix
+                ``target.``, and columns of the source the prefix ``source.``.
+            when_not_matched: what happens to the other rows of the source: "insert" or "nothing".
+            when_not_matched_by_source: what happens to the other rows of the table: "nothing" or "delete".
+            delete_condition: which of these are deleted, as SQL text.
+
+        Raises:
+            InvalidInputError: a word is unknown, a condition is given for what does not happen, the table has no such
+                column or no primary key, or no row would change.
+            InvalidTypeError: ``on`` is neither a name nor an iterable of names.
+        """
+        rules = cls(
+            keys=key_names(dataset.view.schema, on),
+            when_matched=_word("when_matched", when_matched, _WHEN_MATCHED),
+            condition=condition,
+            inserts=_word("when_not_matched", when_not_matched, {"insert": True, "nothing": False}),
+            deletes_unmatched=_word(
+                "when_not_matched_by_source", when_not_matched_by_source, {"delete": True, "nothing": False}
+            ),
+            deleted_if=delete_condition,
+        )
+        if condition is not None and not rules.updates:
+            raise InvalidInputError("condition requires when_matched 'update'", argument="condition")
+        if delete_condition is not None and not rules.deletes_unmatched:
+            raise InvalidInputError(
+                "delete_condition requires when_not_matched_by_source 'delete'", argument="delete_condition"
+            )
+        rules.check()
+        return rules
 
     @property
     def updates(self) -> bool:
@@ -186,6 +243,12 @@ def condition_columns(condition: Predicate) -> dict[str, list[str]]:
 def primary_key(schema: Schema) -> Sequence[Field]:
     """Return the fields of the declared primary key, in the order of the key."""
     return sorted((field for field in schema.walk() if field.unenforced_primary_key), key=_position)
+
+
+def _word(name: str, word: str, meanings: Mapping[str, _Meaning]) -> _Meaning:
+    if word not in meanings:
+        raise InvalidInputError(f"{name} must be one of {list(meanings)}, found {word!r:.80}", argument=name)
+    return meanings[word]
 
 
 def _position(field: Field) -> tuple[bool, int]:

@@ -10,7 +10,7 @@ import mmap
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,33 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["SourceRows"]
+__all__ = ["RowSource", "SourceRows", "one_batch"]
 
 _BATCH_ROWS: Final = 1 << 16
 """Number of rows that are held together; rows are found faster in few batches."""
 
 _MAPPED_BYTES: Final = 32 * 1024 * 1024
 """Size of the batches that are read from the temporary file before the memory of its mapping is released."""
+
+
+class RowSource(Protocol):
+    """The rows of a source, which can be read repeatedly."""
+
+    schema: pa.Schema
+    """The columns."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        ...
+
+    def batches(self, start: int = 0, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the number of its first row and each batch, including row ``start`` and all later ones."""
+        ...
+
+    def take(self, rows: npt.NDArray[np.int64], columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Return rows by their numbers, in the given order; rows may repeat."""
+        ...
 
 
 class SourceRows:

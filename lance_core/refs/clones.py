@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["deep_clone", "shallow_clone"]
+__all__ = ["check_deep_cloneable", "commit_deep_clone", "copy_files", "deep_clone", "shallow_clone"]
 
 _EXTERNAL: Final = 3
 """Kind of blob descriptors in which ``blob_id`` is a base path id (0 = none); higher kinds refer to managed files."""
@@ -79,7 +79,13 @@ def deep_clone(source: TableView, target: VersionLog, storage_options: Mapping[s
         NotFoundError: a file is missing.
         StorageError: a storage operation failed; a retry replaces the copied files.
     """
-    clone = _clone(source, is_shallow=False)
+    check_deep_cloneable(source, target)
+    copy_files(source, target)
+    return commit_deep_clone(source, target, storage_options)
+
+
+def check_deep_cloneable(source: TableView, target: VersionLog) -> None:
+    """Check that a version can be deep-cloned to a location; errors as for :func:`deep_clone`."""
     check_cloneable(source.manifest)
     latest = target.latest()
     if latest is not None:
@@ -94,8 +100,11 @@ def deep_clone(source: TableView, target: VersionLog, storage_options: Mapping[s
             field=field.name,
         )
     target.require_commits()
-    _copy_files(source.manifest, source.locator, target)
-    return clone_version(target, clone, source.manifest, storage_options)
+
+
+def commit_deep_clone(source: TableView, target: VersionLog, storage_options: Mapping[str, str] | None) -> Manifest:
+    """Create the first version of a deep clone, all of whose files have been copied; see :func:`deep_clone`."""
+    return clone_version(target, _clone(source, is_shallow=False), source.manifest, storage_options)
 
 
 def _clone(source: TableView, *, is_shallow: bool) -> Clone:
@@ -148,13 +157,17 @@ class _Copy:
     path: str
 
 
-def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) -> None:
-    """Copy every file that a version refers to.
+def copy_files(source: TableView, target: VersionLog, part: int = 0, num_parts: int = 1) -> int:
+    """Copy the files that a version refers to, or some of them.
 
     Args:
-        manifest: the version.
-        locator: locates its files.
+        source: the version.
         target: version log of the root to which the files are copied.
+        part: the number of the part to copy, from 0.
+        num_parts: the number of parts into which the files are divided.
+
+    Returns:
+        The number of bytes that were copied.
 
     Raises:
         NotSupportedError: two files in different base paths have the same name.
@@ -162,14 +175,14 @@ def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) ->
         StorageError: a storage operation failed.
     """
     copies: dict[str, Location] = {}
-    for copy in _copies(manifest, locator):
+    for copy in _copies(source.manifest, source.locator):
         if copies.setdefault(copy.path, copy.source).path != copy.source.path:
             raise NotSupportedError(
                 f"cannot copy both {copies[copy.path].path} and {copy.source.path} to {copy.path}",
                 path=copy.path,
             )
-    for path, source in copies.items():
-        _copy(source, target, target.store.join(target.root, *path.split("/")))
+    chosen = list(copies.items())[part::num_parts]
+    return sum(_copy(found, target, target.store.join(target.root, *path.split("/"))) for path, found in chosen)
 
 
 def _copies(manifest: Manifest, locator: FileLocator) -> Iterator[_Copy]:
@@ -197,10 +210,11 @@ def _below(directory: Location, path: str) -> Iterator[_Copy]:
         yield _Copy(type(directory)(directory.store, info.path), path + info.path[len(directory.path) :])
 
 
-def _copy(source: Location, target: VersionLog, path: str) -> None:
+def _copy(source: Location, target: VersionLog, path: str) -> int:
     num_bytes = source.store.head(source.path).num_bytes
     with target.store.create(path) as stream:
         for start in range(0, num_bytes, _CHUNK_BYTES):
             stop = min(start + _CHUNK_BYTES, num_bytes)
             stream.write(source.store.get_ranges(source.path, [ByteRange(start, stop)])[0])
         stream.commit()
+    return num_bytes

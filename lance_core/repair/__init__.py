@@ -25,6 +25,16 @@ from lance_core.repair.diagnosis import DEFAULT_MIN_AGE, diagnose
 from lance_core.repair.problems import Problem, ProblemKind
 from lance_core.repair.repairs import repair
 from lance_core.repair.validation import verify
-from lance_core.repair.verification import Fault, find_faults
+from lance_core.repair.verification import Fault, find_faults, find_fragment_faults
 
-__all__ = ["DEFAULT_MIN_AGE", "Fault", "Problem", "ProblemKind", "diagnose", "find_faults", "repair", "verify"]
+__all__ = [
+    "DEFAULT_MIN_AGE",
+    "Fault",
+    "Problem",
+    "ProblemKind",
+    "diagnose",
+    "find_faults",
+    "find_fragment_faults",
+    "repair",
+    "verify",
+]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["VIOLATIONS", "validate_fragment", "validate_version", "verify", "version_errors"]
+__all__ = ["VIOLATIONS", "fragment_errors", "validate_fragment", "validate_version", "verify", "version_errors"]
 
 VIOLATIONS: Final = (CorruptDataError, NotFoundError, NotSupportedError)
 """The errors that mean that a file is missing or wrong. Other errors mean that it could not be examined."""
@@ -72,6 +72,7 @@ def version_errors(
     on_fragment: Callable[[int, int], object] = lambda done, total: None,
     *,
     reads_pages: bool = False,
+    examines_fragments: bool = True,
 ) -> Iterator[LanceError]:
     """Find everything that is wrong with a version and its files.
 
@@ -80,6 +81,7 @@ def version_errors(
         locator: locates its files.
         on_fragment: called after every fragment with the number of fragments examined and of all fragments.
         reads_pages: whether every value is read, too.
+        examines_fragments: whether the files of the fragments are examined.
 
     Raises:
         StorageError: a storage operation failed.
@@ -94,8 +96,8 @@ def version_errors(
         yield error
         return
     yield from _errors_of(partial(_check_record, manifest), partial(_check_fragment_ids, manifest))
-    for done, fragment in enumerate(manifest.fragments, 1):
-        yield from _fragment_errors(fragment, schema, locator, reads_pages=reads_pages)
+    for done, fragment in enumerate(manifest.fragments if examines_fragments else (), 1):
+        yield from fragment_errors(fragment, schema, locator, reads_pages=reads_pages)
         on_fragment(done, num_fragments)
     if manifest.has_stable_row_ids:
         yield from _errors_of(partial(_check_row_ids, manifest, locator))
@@ -141,13 +143,14 @@ def _check_record(manifest: Manifest) -> None:
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment and its files; see :func:`validate_version`."""
-    for error in _fragment_errors(fragment, schema, locator):
+    for error in fragment_errors(fragment, schema, locator):
         raise error
 
 
-def _fragment_errors(
+def fragment_errors(
     fragment: Fragment, schema: Schema, locator: FileLocator, *, reads_pages: bool = False
 ) -> Iterator[LanceError]:
+    """Find everything that is wrong with a fragment and its files; see :func:`version_errors`."""
     try:
         reader = FragmentReader(fragment, locator)
         checks: list[Callable[[], object]] = [

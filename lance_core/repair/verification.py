@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lance_core.errors import CorruptDataError, DatasetNotFoundError, LanceError, NotFoundError, VersionNotFoundError
-from lance_core.repair.validation import VIOLATIONS, version_errors
+from lance_core.repair.validation import VIOLATIONS, fragment_errors, version_errors
 from lance_core.scan.table_view import TableView
 from lance_core.table.branches import branch_root, list_branches
 from lance_core.table.index_directories import index_directories
@@ -25,12 +25,13 @@ from lance_core.table.tags import list_tags
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Set
+    from collections.abc import Callable, Collection, Generator, Iterator, Set
 
+    from lance_core.scan.table_view import Handle
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["Fault", "find_faults"]
+__all__ = ["Fault", "find_faults", "find_fragment_faults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def find_faults(
     reads_pages: bool = False,
     on_fragment: Callable[[int, int], object] = lambda done, total: None,
     storage_options: dict[str, str] | None = None,
+    examines_fragments: bool = True,
 ) -> Iterator[Fault]:
     """Yield the faults of a table. Changes nothing.
 
@@ -67,6 +69,8 @@ def find_faults(
         on_fragment: called after every fragment with the number of fragments examined and of all fragments of the
             version.
         storage_options: options for the stores of base paths.
+        examines_fragments: whether the files of the version's fragments are examined; if not, use
+            :func:`find_fragment_faults` for them, for example in other processes.
 
     Raises:
         DatasetNotFoundError: no table exists at this location.
@@ -75,7 +79,7 @@ def find_faults(
     """
     check = partial(_line_faults, reads_pages=reads_pages, on_fragment=on_fragment, storage_options=storage_options)
     versions: dict[str | None, Set[int]] = {}
-    versions[None] = yield from check(log, "", version)
+    versions[None] = yield from check(log, "", version, examines_fragments=examines_fragments)
     try:
         branches = list_branches(log.store, log.root)
     except VIOLATIONS as error:
@@ -95,6 +99,26 @@ def find_faults(
             yield Fault(f"tag {name}", f"it refers to version {tag.version}{where}, which does not exist")
 
 
+def find_fragment_faults(dataset: Handle, fragment_ids: Collection[int], *, reads_pages: bool = False) -> list[Fault]:
+    """Return the faults of some fragments of a handle's version.
+
+    Args:
+        dataset: an open handle.
+        fragment_ids: the fragments.
+        reads_pages: whether all values are read, too.
+
+    Raises:
+        StorageError: a storage operation failed.
+    """
+    view = dataset.view
+    return [
+        Fault(f"version {view.version}", str(error))
+        for fragment in view.manifest.fragments
+        if fragment.id in fragment_ids
+        for error in fragment_errors(fragment, view.schema, view.locator, reads_pages=reads_pages)
+    ]
+
+
 def _line_faults(
     log: VersionLog,
     prefix: str,
@@ -103,6 +127,7 @@ def _line_faults(
     reads_pages: bool,
     on_fragment: Callable[[int, int], object],
     storage_options: dict[str, str] | None,
+    examines_fragments: bool = True,
 ) -> Generator[Fault, None, Set[int]]:
     """Yield the faults of a branch, and return the numbers of its versions."""
     try:
@@ -133,7 +158,13 @@ def _line_faults(
         try:
             view = TableView(log.uri, log, manifest, storage_options)
             errors += _index_errors(view)
-            errors += version_errors(view.counted_manifest, view.locator, on_fragment, reads_pages=reads_pages)
+            errors += version_errors(
+                view.counted_manifest,
+                view.locator,
+                on_fragment,
+                reads_pages=reads_pages,
+                examines_fragments=examines_fragments,
+            )
         except VIOLATIONS as error:
             errors.append(error)
         yield from (Fault(place, str(error)) for error in errors)

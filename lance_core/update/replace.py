@@ -21,6 +21,7 @@ Source: operation ``Update`` of pylance 14.0.2, which has no such verb.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lance_core.commit.replanning import Replanning
@@ -29,7 +30,7 @@ from lance_core.delete.plan import DeletePlanner, planned_predicate
 from lance_core.errors import InvalidInputError
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.update import Update
-from lance_core.transactions.options import CommitOptions
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.write.write import remove_staged, stage_rows
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ def commit_replacement(
     fragments: Sequence[Fragment],
     *,
     properties: Mapping[str, str],
-    transaction_uuid: str,
+    transaction_uuid: str | None,
+    progress: CommitProgress | None = None,
+    written: Mapping[int, Fragment] = MappingProxyType({}),
 ) -> Replaced:
     """Plan the deletion on a version, and commit it together with fragments that were written before.
 
@@ -138,7 +141,9 @@ def commit_replacement(
         planner: plans the deletion; every new row must match its predicate. Keep it for the next attempt.
         fragments: the new fragments, in files of the table.
         properties: the properties of the transaction.
-        transaction_uuid: the UUID of the transaction.
+        transaction_uuid: the UUID of the transaction; a new one if None.
+        progress: records the progress of the commit.
+        written: fragments whose deletion files other processes have already written, by id.
 
     Raises:
         RetryableCommitConflictError: another writer committed first; plan again on the latest version.
@@ -146,7 +151,8 @@ def commit_replacement(
     """
     require_writable(view.manifest.message)
     _check_new_rows(view, planner, fragments)
-    return _commit(view, planner, fragments, CommitOptions(), properties, transaction_uuid)
+    options = CommitOptions(is_first_try=transaction_uuid is None, progress=progress or CommitProgress())
+    return _commit(view, planner, fragments, options, properties, transaction_uuid, written)
 
 
 def _commit(
@@ -156,11 +162,12 @@ def _commit(
     options: CommitOptions,
     properties: Mapping[str, str],
     transaction_uuid: str | None,
+    written: Mapping[int, Fragment] = MappingProxyType({}),
 ) -> Replaced:
     plan = planner.plan(view, view.fragments)
     operation = Update(new_fragments=tuple(fragments))
     options = replace(options, refuses_new_rows=True)
-    made = commit_plan(view, plan, operation, options, properties, transaction_uuid)
+    made = commit_plan(view, plan, operation, options, properties, transaction_uuid, written=written)
     return Replaced(made, plan.rows_deleted, sum(fragment.physical_rows for fragment in fragments))
 
 

@@ -192,6 +192,7 @@ def commit_row_changes(
     options: CommitOptions,
     *,
     properties: Mapping[str, str] | None = None,
+    transaction_uuid: str | None = None,
 ) -> TableView:
     """Commit changes, and return a view of the new version. The files of the new fragments are kept in any case.
 
@@ -200,6 +201,7 @@ def commit_row_changes(
         changes: the changes; there may be none.
         options: the options of the commit; those that follow from the changes are added.
         properties: properties of the transaction.
+        transaction_uuid: UUID of the transaction; a new one if None.
 
     Raises:
         InvalidInputError: the changes are based on another version.
@@ -213,7 +215,7 @@ def commit_row_changes(
             found=view.version,
         )
     operation = Update(new_fragments=changes.new_fragments, fields_for_preserving=changes.field_ids)
-    return commit_plan(view, _plan(view, changes), operation, options, properties)
+    return commit_plan(view, _plan(view, changes), operation, options, properties, transaction_uuid)
 
 
 @contextmanager

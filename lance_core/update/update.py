@@ -34,7 +34,7 @@ from lance_core.scan.row_columns import with_row_columns
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Schema
 from lance_core.table.feature_flags import require_writable
-from lance_core.transactions.options import CommitOptions
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.update.new_values import NewValues
 from lance_core.update.row_changes import (
     NewRows,
@@ -201,7 +201,12 @@ def plan_update(
 
 
 def commit_update(
-    dataset: Handle, results: Sequence[RowChanges], properties: Mapping[str, str] | None = None
+    dataset: Handle,
+    results: Sequence[RowChanges],
+    properties: Mapping[str, str] | None = None,
+    *,
+    transaction_uuid: str | None = None,
+    progress: CommitProgress | None = None,
 ) -> Updated:
     """Commit the results of all tasks of a plan as one version, and move the handle to it.
 
@@ -209,6 +214,8 @@ def commit_update(
         dataset: a handle to any version of the dataset.
         results: the results, at least one. Their files are kept if the commit fails.
         properties: properties of the transaction.
+        transaction_uuid: UUID of the transaction; a new one if None.
+        progress: records the progress of the commit.
 
     Raises:
         InvalidInputError: the results are not those of one plan.
@@ -217,7 +224,8 @@ def commit_update(
     """
     changes = RowChanges.merged(results)
     view = dataset.view if dataset.view.version == changes.read_version else dataset.view.at(changes.read_version)
-    made = commit_row_changes(view, changes, CommitOptions(is_first_try=True), properties=properties)
+    options = CommitOptions(is_first_try=transaction_uuid is None, progress=progress or CommitProgress())
+    made = commit_row_changes(view, changes, options, properties=properties, transaction_uuid=transaction_uuid)
     dataset.show(made)
     return Updated(made, changes.num_moved)
 

@@ -53,7 +53,15 @@ if TYPE_CHECKING:
     Open: TypeAlias = Callable[..., lance_core.LanceDataset]
     """Opens the dataset: its latest version, or the argument ``version``."""
 
-__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
+__all__ = [
+    "DiscardFiles",
+    "RewriteOutcome",
+    "RewriteTasks",
+    "Rewritten",
+    "RowsLostError",
+    "commit_staged_rewrite",
+    "verify_row_counts",
+]
 
 _MAX_ROUNDS: Final = 8
 """Maximum number of rounds; groups that still conflict after the last round are left for the next run."""
@@ -158,7 +166,7 @@ def _commit_round(
     outcome.rounds += 1
     try:
         results = [RewriteResult.from_json(text) for text in pending.results]
-        _verify_row_counts(plan.uri, results)
+        verify_row_counts(plan.uri, results)
         done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
     except _DEFINITE_FAILURES as error:
         _discard(plan, opened, pending.file_token, discard, error)
@@ -170,7 +178,7 @@ def _commit_round(
     return done.lost
 
 
-def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
+def verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
     """Check that each group has as many rows as the replaced fragments have live rows.
 
     Raises:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import sys
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
@@ -31,6 +33,7 @@ from lance_pipelines.spark.conform import conform_batch, detach_small_columns
 from lance_pipelines.spark.failures import reported_to_driver, translated
 from lance_pipelines.spark.leftovers import check_token, discard_lost_attempts
 from lance_pipelines.spark.owned_jobs import owned_jobs
+from lance_pipelines.spark.tasks import default_parallelism, may_lose_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,6 +65,9 @@ _REPORT_DDL: Final = (
     "partition_id INT NOT NULL, attempt_number INT NOT NULL, num_rows BIGINT NOT NULL, num_bytes BIGINT NOT NULL, "
     "fragments STRING NOT NULL"
 )
+
+_ESTIMATE: Final = re.compile(r"sizeInBytes=([\d.]+(?:E\+?\d+)?) (\w+)")
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -99,6 +105,7 @@ class WriteSettings:
         data_storage_version: format version of the data files; None means that of the dataset.
         file_token: 16 hex digits, unique to the write.
         storage_options: credentials and settings of the dataset's store; not shown by ``repr``.
+        target_bases: names or paths of the bases to which files are written in turn; None means the dataset itself.
     """
 
     dataset_uri: str
@@ -109,6 +116,7 @@ class WriteSettings:
     data_storage_version: str | None
     file_token: str
     storage_options: dict[str, str] | None = field(repr=False)
+    target_bases: tuple[str, ...] | None = None
 
 
 def write_frame(
@@ -122,6 +130,7 @@ def write_frame(
     file_token: str,
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    target_bases: Sequence[str] | None = None,
 ) -> FrameWrite:
     """Write every row of a DataFrame as fragments of a dataset. Nothing is committed.
 
@@ -138,9 +147,11 @@ def write_frame(
         file_token: 16 hex digits, unique to this write.
         data_storage_version: format version of the data files; if None, the dataset's, or the newest stable version.
         storage_options: credentials and settings of the dataset's store.
+        target_bases: names or paths of the dataset's bases to which each task writes its files in turn; None means the
+            dataset itself.
 
     Raises:
-        InvalidInputError: the token is malformed, or the source's query fails for a row.
+        InvalidInputError: the token is malformed, a base is unknown, or the source's query fails for a row.
         SchemaMismatchError: a row does not fit the target.
         CorruptDataError: a source file cannot be read.
         StorageError: a storage operation failed, in a worker or in Spark.
@@ -156,6 +167,7 @@ def write_frame(
         data_storage_version=data_storage_version,
         file_token=file_token,
         storage_options=None if storage_options is None else dict(storage_options),
+        target_bases=None if target_bases is None else tuple(target_bases),
     )
     counted = Observation()
     with translated(f"cannot write fragments of {dataset_uri}"), owned_jobs(frame.sparkSession):
@@ -167,8 +179,9 @@ def write_frame(
             .collect()
         )
         rows_counted = int(counted.get["num_rows"])
+        lost_attempts = may_lose_attempts(frame.sparkSession, reports)
     written = _summarize(_one_attempt_each(reports), rows_counted)
-    if any(report.attempt_number for report in reports):
+    if lost_attempts:
         discard_lost_attempts(dataset_uri, file_token, written.fragments, storage_options=storage_options)
     return written
 
@@ -179,7 +192,7 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
     Every task with rows writes at least one fragment. Therefore, partitions are merged until there is one for every
     ``partition_bytes`` of the size that Spark estimates, but not to fewer partitions than there are cores in the
     cluster. Merging does not move rows between machines. If Spark cannot estimate the size, it assumes a huge
-    DataFrame, and nothing is merged. Spark Connect provides no estimates, so nothing is merged there either.
+    DataFrame, and nothing is merged.
 
     Args:
         frame: any DataFrame.
@@ -189,14 +202,22 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
         The DataFrame, with the same number of partitions or fewer.
     """
     try:
-        estimate = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-        cores = frame.sparkSession.sparkContext.defaultParallelism
+        estimate = _estimated_bytes(frame)
     except (PySparkException, Py4JError, AttributeError) as error:
         _logger.debug("partitions are not merged, because there is no estimate of the DataFrame's size: %s", error)
         return frame
-    wanted = max(cores, -(-estimate // partition_bytes))
+    wanted = max(default_parallelism(frame.sparkSession), -(-estimate // partition_bytes))
     # More than Java's largest int is certainly more than the frame has.
     return frame if wanted >= 2**31 else frame.coalesce(wanted)
+
+
+def _estimated_bytes(frame: DataFrame) -> int:
+    """Return the size that Spark estimates, in bytes; far too large if it has no estimate."""
+    if hasattr(frame, "_jdf"):
+        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    # Of a Spark Connect session, the estimate is only in the description of the plan, rounded.
+    found = _ESTIMATE.search(cast("Any", frame)._explain_string(mode="cost"))
+    return sys.maxsize if found is None else int(float(found[1]) * 1024 ** _UNITS.index(found[2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +261,7 @@ def write_partition(settings: WriteSettings, batches: Iterable[pa.RecordBatch]) 
             data_storage_version=settings.data_storage_version,
             storage_options=settings.storage_options,
             file_token=settings.file_token,
+            target_bases=None if settings.target_bases is None else list(settings.target_bases),
         )
     documents = [fragment.to_json() for fragment in cast("list[lance_core.FragmentMetadata]", fragments)]
     task = cast("TaskContext", TaskContext.get())
