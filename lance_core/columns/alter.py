@@ -13,6 +13,7 @@ changes, and accepts names that are reserved or, within a struct, occur twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -258,8 +259,7 @@ def _check_schema(schema: Schema, view: TableView) -> None:
         ("the table", schema.fields),
         *((repr(field.name), field.children) for field in schema.walk()),
     ]:
-        names = [field.name for field in fields]
-        repeated = next((name for name in names if names.count(name) > 1), None)
+        repeated = next((name for name, times in Counter(field.name for field in fields).items() if times > 1), None)
         if repeated is not None:
             raise InvalidSchemaError(f"{where} would have several columns {repeated!r}", column=repeated)
     check_storable(schema, view.manifest.file_version)

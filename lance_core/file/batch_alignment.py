@@ -69,7 +69,8 @@ class BatchAlignment:
 
     def _accept(self, found: pa.Schema) -> None:
         check_compatible(self._schema, found)
-        missing = [name for name in self._schema.names if name not in found.names]
+        names = set(found.names)
+        missing = [name for name in self._schema.names if name not in names]
         if missing:
             raise SchemaMismatchError(
                 f"column {missing[0]!r} of the file is missing from the batch; found {found.names}", column=missing[0]

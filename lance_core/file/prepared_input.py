@@ -46,8 +46,9 @@ class PreparedInput:
         self._given = given
         # Every iteration over a schema creates new fields; changes are detected by identity.
         columns, fields = list(given), []
+        tops = {} if table is None else {top.name: top for top in table.fields}
         for column in columns:
-            known = None if table is None else table.find(column.name)
+            known = tops.get(column.name)
             upgrades = upgrades_blobs if known is None else any(map(is_blob_v2, known.leaves()))
             fields.append(declared_column(column, upgrades_blobs=upgrades))
         self.schema: pa.Schema = pa.schema(fields, metadata=given.metadata)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.buffers.fork_lock import fork_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 __all__ = ["sync", "sync_together"]
 
@@ -47,14 +47,22 @@ def sync_together(path: str, depends_on: Collection[str]) -> None:
     Raises:
         OSError: the operating system reports an error; it is raised after all syncs have completed.
     """
-    others = [*depends_on, *{os.path.dirname(other) for other in depends_on}]
-    futures = [_threads().submit(sync, other) for other in others] if others else []
+    # The last file shares a thread with the directories: waking a thread takes longer than the sync of a directory
+    # whose entries the journal commit of the file has made durable already.
+    *others, last = [[other] for other in depends_on] or [[]]
+    last += {os.path.dirname(other) for other in depends_on}
+    futures = [_threads().submit(_sync_all, paths) for paths in (*others, last) if paths]
     try:
         sync(path)
     finally:
         failures = [error for future in futures if (error := future.exception()) is not None]
     for failure in failures:
         raise failure
+
+
+def _sync_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        sync(path)
 
 
 def _threads() -> ThreadPoolExecutor:

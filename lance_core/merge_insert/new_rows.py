@@ -47,9 +47,9 @@ _STEP_ROWS: Final = 1 << 16
 def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
     """Return the schema of the rows to write: the columns of the source, and those of the table that it lacks."""
     shown = shown_schema(table)
-    given = [field for field in source if field.name not in shown.names]
-    fields = [source.field(field.name) if field.name in source.names else field for field in shown]
-    return pa.schema([*fields, *given])
+    known, given = set(shown.names), set(source.names)
+    fields = [source.field(field.name) if field.name in given else field for field in shown]
+    return pa.schema([*fields, *(field for field in source if field.name not in known)])
 
 
 def write_new_rows(view: TableView, source: RowSource, changes: Changes, request: WriteRequest) -> Transaction:
@@ -67,7 +67,8 @@ def write_new_rows(view: TableView, source: RowSource, changes: Changes, request
         rows = pa.RecordBatchReader.from_batches(source.schema, _inserted(source, changes))
         return stage_rows(view.log, view.manifest, rows, None, request, storage_options=view.storage_options)
     schema = row_schema(view.schema, source.schema)
-    kept = [name for name in schema.names if name not in source.schema.names]
+    given = set(source.schema.names)
+    kept = [name for name in schema.names if name not in given]
     blobs = [top.name for top in view.schema.fields if top.name in kept and has_blobs(view.schema.project([top.name]))]
     if blobs and changes.num_updated:
         raise NotSupportedError(

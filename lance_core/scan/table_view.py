@@ -184,9 +184,9 @@ class TableView:
         """The name of the branch; empty on the main branch."""
         return self.manifest.message.branch
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
-        """The schema with field ids."""
+        """The schema with field ids, which is parsed once: for many columns, this takes long."""
         return self.manifest.schema
 
     @property

@@ -41,17 +41,17 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
         SchemaMismatchError: a field differs; the message describes the first such field.
     """
     names = found.names
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
+    known, given_names = set(expected.names), set(names)
+    if len(given_names) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
         raise SchemaMismatchError(f"column {repeated!r} occurs more than once in the data", column=repeated)
-    known = set(expected.names)
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
         raise SchemaMismatchError(
             f"column {unknown!r} is not in the schema{suggestion(unknown, expected.names)}", column=unknown
         )
     for top in expected.fields:
-        if top.name not in names:
+        if top.name not in given_names:
             if not top.nullable:
                 raise SchemaMismatchError(f"column {top.name!r} is missing, but it is not nullable", column=top.name)
             continue

@@ -108,7 +108,8 @@ class WriteTarget:
             check_compatible(complete_schema(given), data_schema)
             if requires_every_field(file_version):
                 _check_complete(table_schema, data_schema)
-            present = [top for top in given.fields if top.name in data_schema.names]
+            names = set(data_schema.names)
+            present = [top for top in given.fields if top.name in names]
             if not present:
                 raise SchemaMismatchError("the rows to append have no columns")
             file_schema = Schema(fields=tuple(present), metadata=table_schema.metadata)
