@@ -33,7 +33,7 @@ from lance_core.io.s3_errors import translate
 from lance_core.io.signed_urls import SignedUrls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from lance_core.io.byte_range import ByteRange
     from lance_core.io.s3_settings import S3Settings
@@ -192,8 +192,12 @@ class S3Client:
             place: the object, for messages.
             extents: the ranges in ascending order.
         """
-        parts = await asyncio.gather(*(self._read_part(bucket, key, place, part) for part in _parts(extents)))
-        return [buffer for part in parts for buffer in part]
+        parts = _parts(extents)
+        if len(parts) == 1:
+            # A task of its own would cost as much as the request.
+            return await self._read_part(bucket, key, place, parts[0])
+        found = await asyncio.gather(*(self._read_part(bucket, key, place, part) for part in parts))
+        return [buffer for buffers in found for buffer in buffers]
 
     async def _read_part(self, bucket: str, key: str, place: str, extents: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read some ranges of an object."""
@@ -338,11 +342,13 @@ def _is_outside(error: LanceError) -> bool:
     return error.context.get("code") == "InvalidRange" or error.context.get("status") == 416
 
 
-def _parts(extents: Sequence[ByteRange]) -> Iterator[Sequence[ByteRange]]:
+def _parts(extents: Sequence[ByteRange]) -> list[Sequence[ByteRange]]:
     """Divide ranges into those that are read with one call, in the same order."""
+    parts: list[Sequence[ByteRange]] = []
     for is_large, group in groupby(extents, lambda extent: extent.num_bytes >= _LARGE_BYTES):
         alike, num_together = list(group), 1 if is_large else _CALL_REQUESTS
-        yield from (alike[start : start + num_together] for start in range(0, len(alike), num_together))
+        parts += [alike[start : start + num_together] for start in range(0, len(alike), num_together)]
+    return parts
 
 
 @functools.cache
