@@ -17,6 +17,7 @@
   transaction. :func:`plan_update` divides an update of rows into tasks for several processes, and :func:`commit_update`
   commits their results. :class:`DeleteTasks`, :class:`MergePlanner`, and :class:`ColumnTasks` do the same for a delete,
   a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
+* *Scans*: :func:`scan_row_range` reads a range of the rows of a fragment, so that several processes can share one.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
@@ -45,6 +46,7 @@ from lance_core.commit.replanning import Attempts, RetryPolicy
 from lance_core.delete import delete
 from lance_core.delete.delete_tasks import DeleteSearch, DeleteTasks, FoundRows
 from lance_core.delete.plan import DeletePlan, DeletePlanner, FragmentDelete, plan_delete
+from lance_core.errors import InvalidInputError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.uri import register_store, resolve, unregister_store
@@ -62,6 +64,7 @@ from lance_core.places.location import open_log, uri_text
 from lance_core.public.fragment_conversion import fragment_records
 from lance_core.refs.copy_tasks import CopyTask, commit_copy, plan_copy
 from lance_core.refs.leases import VersionLease, lease_version
+from lance_core.scan.scanner import LanceScanner
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.declared_columns import declared_column, is_older_blob
@@ -168,6 +171,7 @@ __all__ = [
     "plan_update",
     "read_transaction",
     "register_store",
+    "scan_row_range",
     "stored_field_ids",
     "unregister_store",
 ]
@@ -265,6 +269,50 @@ def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileV
         version: version of the data file.
     """
     return [field.id for field in stored_fields([schema.field(name) for name in columns], version)]
+
+
+def scan_row_range(
+    dataset: Handle,
+    fragment_id: int,
+    start: int,
+    stop: int,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: str | None = None,
+    batch_size: int | None = None,
+    batch_size_bytes: int | None = None,
+    blob_handling: str | None = None,
+) -> LanceScanner:
+    """Plan a scan of a range of the rows of one fragment. Only the pages of these rows are read.
+
+    Args:
+        dataset: a handle to the version.
+        fragment_id: the fragment.
+        start: index of the first row, counted without deleted rows.
+        stop: index of the row at which the range ends (exclusive); it may be greater than the number of rows.
+        columns: as for ``LanceDataset.scanner``.
+        filter: as for ``LanceDataset.scanner``; it applies to the rows of the range.
+        batch_size: as for ``LanceDataset.scanner``.
+        batch_size_bytes: as for ``LanceDataset.scanner``.
+        blob_handling: as for ``LanceDataset.scanner``.
+
+    Raises:
+        InvalidInputError: the version has no such fragment, the range is invalid, or as for ``LanceDataset.scanner``.
+    """
+    record = dataset.view.find_fragment(fragment_id)
+    if record is None:
+        raise InvalidInputError(f"fragment {fragment_id} does not exist", fragment_id=fragment_id)
+    if not 0 <= start <= stop:
+        raise InvalidInputError(f"invalid range of rows: [{start}, {stop})")
+    return LanceScanner(
+        dataset.view.source_of(record),
+        columns=columns,
+        filter=filter,
+        batch_size=batch_size,
+        batch_size_bytes=batch_size_bytes,
+        blob_handling=blob_handling,
+        row_range=(start, stop),
+    )
 
 
 def commit_transaction(

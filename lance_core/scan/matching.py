@@ -91,22 +91,33 @@ class RowCut:
 
 
 def find_rows(
-    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None = None
+    reader: RowReader,
+    predicate: Predicate,
+    config: ReadConfig,
+    cut: RowCut | None = None,
+    within: tuple[int, int] | None = None,
 ) -> Iterator[npt.NDArray[np.int64]]:
     """Yield the indices of the live rows that satisfy a predicate, as non-empty arrays in ascending order.
 
     The arguments are those of :func:`matching_batches`.
     """
     if predicate.constant is not None:
-        if predicate.constant and reader.num_live_rows:
-            yield np.arange(reader.num_live_rows, dtype=np.int64)
+        start, stop = (0, reader.num_live_rows) if within is None else within
+        rows = np.arange(start, min(stop, reader.num_live_rows), dtype=np.int64)
+        if predicate.constant and rows.size:
+            yield rows
         return
-    for start, found, _ in _matches(reader, predicate, config, cut):
+    for start, found, _ in _matches(reader, predicate, config, cut, within):
         yield start + found
 
 
 def matching_batches(
-    reader: RowReader, predicate: Predicate, wanted: Schema, config: ReadConfig, cut: RowCut | None = None
+    reader: RowReader,
+    predicate: Predicate,
+    wanted: Schema,
+    config: ReadConfig,
+    cut: RowCut | None = None,
+    within: tuple[int, int] | None = None,
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of some columns.
 
@@ -118,21 +129,25 @@ def matching_batches(
         wanted: the columns of the batches, which are among those of the predicate.
         config: read settings.
         cut: offset and limit that the caller applies to the rows; with a limit, few rows are read ahead.
+        within: the range of live rows to examine; None means all.
 
     Raises:
         InvalidInputError: the predicate cannot be evaluated for a row.
     """
-    for start, found, batch in _matches(reader, predicate, config, cut):
+    for start, found, batch in _matches(reader, predicate, config, cut, within):
         values = batch.select(wanted.names)
         some = values if found.size == batch.num_rows else values.take(found)
         yield start + found, decoded(some, wanted)
 
 
 def _matches(
-    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None
+    reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None, within: tuple[int, int] | None
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], pa.RecordBatch]]:
     """Yield batches of live rows, the index of the first, and the rows of the batch that satisfy the predicate."""
     ranges = _candidate_ranges(reader, predicate, config)
+    if within is not None:
+        clipped = ((max(start, within[0]), min(stop, within[1])) for start, stop in ranges)
+        ranges = [(start, stop) for start, stop in clipped if start < stop]
     config = replace(config, keeps_dictionaries=True)
     for start, stop in chain.from_iterable(starmap((cut or RowCut(None, None)).steps, ranges)):
         for batch in reader.runs(predicate.wanted, start, stop, config, _run_rows(config)):

@@ -112,6 +112,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
         row_addr_blocklist: the ids of rows that are not returned, likewise.
         json_as_text: whether JSON columns are returned as text instead of in their binary form.
+        row_range: the first row to read, and the row at which to stop, among the live rows of the only fragment; None
+            means all rows. Not possible with ``limit``, ``offset``, ``nearest``, or ``order_by``.
 
     Raises:
         InvalidInputError: a column is unknown, a number is out of range, or the filter or an expression is invalid.
@@ -145,6 +147,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
         json_as_text: bool = True,
+        row_range: tuple[int, int] | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         # First, so that there are no other local names.
@@ -176,6 +179,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         self._predicate = _predicate_of(filtered, filter if query is None or prefilter else None, mask)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
+        self._row_range = row_range
+        if row_range is not None and self._predicate is None:
+            self._offset, self._limit = row_range[0], row_range[1] - row_range[0]
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
         self._config = _read_config(self._sizes.rows, io_buffer_size, use_stats)
         if include_deleted_rows and ROW_ID_NAME not in self._projection.schema.names:
@@ -408,7 +414,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._columns.stored, self._config, cut):
+            for rows, batch in matching_batches(
+                reader, predicate, self._columns.stored, self._config, cut, self._row_range
+            ):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     num_rows = kept.stop - kept.start
@@ -426,7 +434,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows in gathered(find_rows(reader, self._predicate, self._config, cut), cut):
+            for rows in gathered(find_rows(reader, self._predicate, self._config, cut, self._row_range), cut):
                 yield reader, rows
 
     def _readers(self) -> Iterator[RowReader]:

@@ -1,4 +1,4 @@
-"""Converts one Arrow batch from Spark to the target schema. Buffers are shared wherever the layout allows.
+"""Converts one Arrow batch, from Spark or for Spark, to the target schema. Buffers are shared where possible.
 
 A list column becomes a fixed-size list by dropping its offsets::
 
@@ -83,8 +83,13 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
     if isinstance(expected, pa.BaseExtensionType) and isinstance(array, pa.ExtensionArray):
         storage = _conform(array.storage, field.with_type(expected.storage_type), path, first_row)
         return pa.ExtensionArray.from_storage(expected, storage)
+    if isinstance(array, pa.ExtensionArray):
+        return _conform(array.storage, field, path, first_row)
     if isinstance(expected, pa.BaseExtensionType) and _is_binary(array.type):
         return _blobs(array, expected)
+    if isinstance(expected, pa.BaseExtensionType):
+        storage = _conform(array, field.with_type(expected.storage_type), path, first_row)
+        return pa.ExtensionArray.from_storage(expected, storage)
     if pa.types.is_fixed_size_list(expected) and pa.types.is_list(array.type):
         return _fixed_size_lists(array, expected, path, first_row)
     if pa.types.is_struct(expected) and pa.types.is_struct(array.type):

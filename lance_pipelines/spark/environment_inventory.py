@@ -32,7 +32,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from lance_core.errors import InvalidInputError, NotFoundError, StorageError
 from lance_pipelines.spark.failures import reported_to_driver, translated
-from lance_pipelines.spark.schema import arrow_schema
+from lance_pipelines.spark.types import natural_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,7 +177,7 @@ def _inventory_of(record: InstalledRecord, captured_at: datetime) -> Iterator[pa
         NotFoundError: the RECORD no longer exists.
         StorageError: it cannot be read.
     """
-    schema = arrow_schema(INVENTORY_SCHEMA)
+    schema = natural_schema(INVENTORY_SCHEMA)
     rows = _lines_of(record.path)
     for start, texts in _texts(record.root, [path for path, *_ in rows]):
         paths, digests, sizes = zip(*rows[start : start + len(texts)], strict=True)

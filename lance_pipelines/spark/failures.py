@@ -49,7 +49,7 @@ from lance_core.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["reported_to_driver", "translate_failure", "translated"]
+__all__ = ["reported_to_driver", "stated_plainly", "translate_failure", "translated"]
 
 _NOTE: Final = "[lance-error] "
 _NOTE_LINE: Final = re.compile(r"^\[lance-error\] (\{.*\})\s*$", re.MULTILINE)
@@ -87,6 +87,19 @@ def reported_to_driver() -> Iterator[None]:
         facts = {"class": type(error).__name__, "message": error.message, "context": dict(error.context)}
         error.add_note(_NOTE + json.dumps(facts, default=str))
         raise
+
+
+@contextmanager
+def stated_plainly() -> Iterator[None]:
+    """As :func:`reported_to_driver`, but without the traceback, which Spark would show to the user.
+
+    For code that Spark runs in a process of its own while it plans a query.
+    """
+    try:
+        with reported_to_driver():
+            yield
+    except LanceError as error:
+        raise error.with_traceback(None) from None
 
 
 def translate_failure(error: Exception, what: str) -> LanceError:

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 import lance_core
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_pipelines.spark import reader
-from lance_pipelines.spark.reader import read_version, spark_arrow_schema
+from lance_pipelines.spark.reader import read_version
+from lance_pipelines.spark.types import spark_schema
 
 pytestmark = pytest.mark.spark
 
@@ -26,9 +27,10 @@ def test_rows_of_every_fragment_are_read_without_the_deleted_ones(
     lance.dataset(uri).delete("id = 3")
     dataset = lance_core.dataset(uri)
     assert read_version(spark, dataset).rdd.getNumPartitions() == 1
-    monkeypatch.setattr(reader, "PARTITION_BYTES", 1)
+    monkeypatch.setattr(reader, "TASK_BYTES", 1)
     frame = read_version(spark, dataset)
-    assert frame.rdd.getNumPartitions() == 3
+    # The two fragments with two rows are divided.
+    assert frame.rdd.getNumPartitions() == 5
     assert [row.id for row in frame.collect()] == [0, 1, 2, 4, 5]
 
 
@@ -105,7 +107,7 @@ def test_columns_get_the_types_that_spark_has(spark: SparkSession, uri: str) -> 
 def test_column_without_a_spark_type_is_named() -> None:
     inner = pa.struct({"span": pa.month_day_nano_interval()})
     with pytest.raises(NotSupportedError, match=r"column 'a.span': Spark has no type for month_day_nano_interval"):
-        spark_arrow_schema(pa.schema({"a": inner}))
+        spark_schema(pa.schema({"a": inner}))
 
 
 def test_unknown_column_is_rejected_before_spark_is_asked(uri: str) -> None:

@@ -61,11 +61,10 @@ def test_names_nullability_and_comments_are_kept() -> None:
 @pytest.mark.parametrize(
     ("columns", "named"),
     [
-        ({"v": T.VariantType()}, "'v'.*variant"),
         ({"c": T.CalendarIntervalType()}, "'c'.*interval"),
         ({"y": T.YearMonthIntervalType()}, "'y'.*interval year to month"),
-        ({"s": struct(inner=T.ArrayType(T.VariantType()))}, "'s.inner.item'.*variant"),
-        ({"m": T.MapType(T.StringType(), T.VariantType())}, "'m.value'.*variant"),
+        ({"s": struct(inner=T.ArrayType(T.CalendarIntervalType()))}, "'s.inner.item'.*interval"),
+        ({"m": T.MapType(T.StringType(), T.YearMonthIntervalType())}, "'m.value'.*interval year to month"),
     ],
 )
 def test_types_that_cannot_be_kept_are_refused_by_column_and_type(columns: dict[str, T.DataType], named: str) -> None:
@@ -175,3 +174,51 @@ def test_a_column_that_does_not_fit_the_dataset_is_named(
 )
 def test_only_lossless_widening_passes(found: pa.DataType, expected: pa.DataType, kept: bool) -> None:
     assert is_lossless(found, expected) is kept
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "metadata", "stored"),
+    [
+        (T.ArrayType(T.FloatType()), {"arrow.fixed-size-list.size": 3}, pa.list_(pa.float32(), 3)),
+        (T.ArrayType(T.FloatType()), {"lance:type": "fixed_size_list<halffloat>[3]"}, pa.list_(pa.float16(), 3)),
+        (T.ShortType(), {"lance:type": "uint8"}, pa.uint8()),
+        (T.DecimalType(20, 0), {"lance:type": "uint64"}, pa.uint64()),
+        (T.TimestampType(), {"lance:type": "timestamp[ns, tz=Asia/Tokyo]"}, pa.timestamp("ns", "Asia/Tokyo")),
+        (T.BinaryType(), {"lance:type": "fixed_size_binary[16]"}, pa.binary(16)),
+        (T.StringType(), {"lance:type": "json"}, pa.json_()),
+        (T.DecimalType(10, 2), {"lance:type": "decimal256(10, 2)"}, pa.decimal256(10, 2)),
+        (T.VarcharType(8), {"lance:type": "large_string"}, pa.large_string()),
+    ],
+    ids=str,
+)
+def test_metadata_of_a_column_declares_its_stored_type(
+    spark_type: T.DataType, metadata: dict[str, object], stored: pa.DataType
+) -> None:
+    frame = T.StructType([T.StructField("c", spark_type, True, metadata)])
+    assert plan_target_schema(frame, {}, None).field("c").type == stored
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "metadata", "message"),
+    [
+        (T.LongType(), {"lance:type": "uint8"}, "declares uint8, which does not fit bigint"),
+        (T.ShortType(), {"lance:type": "byte"}, "unknown type 'byte'"),
+        (T.ArrayType(T.FloatType()), {"arrow.fixed-size-list.size": 0}, "'arrow.fixed-size-list.size' is '0'"),
+        (T.FloatType(), {"arrow.fixed-size-list.size": 4}, "the lists of an array column"),
+        (T.DecimalType(10, 2), {"lance:type": "decimal256(12, 2)"}, r"does not fit decimal\(10,2\)"),
+    ],
+)
+def test_metadata_that_does_not_fit_is_refused(
+    spark_type: T.DataType, metadata: dict[str, object], message: str
+) -> None:
+    frame = T.StructType([T.StructField("c", spark_type, True, metadata)])
+    with pytest.raises(InvalidInputError, match=f"column 'c': .*{message}"):
+        plan_target_schema(frame, {}, None)
+
+
+def test_columns_fit_types_of_a_dataset_that_spark_reads_as_theirs() -> None:
+    existing = pa.schema({"a": pa.uint8(), "v": pa.list_(pa.float16(), 4), "j": pa.json_()})
+    frame = struct(a=T.ShortType(), v=T.ArrayType(T.FloatType()), j=T.StringType())
+    assert plan_target_schema(frame, {}, existing) == existing
+    with pytest.raises(SchemaMismatchError, match="'a': the dataset has uint8, the source has int32"):
+        plan_target_schema(struct(a=T.IntegerType(), v=frame["v"].dataType, j=T.StringType()), {}, existing)
