@@ -73,20 +73,22 @@ def _check_names(struct_type: spark_types.StructType) -> None:
 
 
 def _with_own_types(found: pa.Schema, natural: pa.Schema, existing: pa.Schema) -> pa.Schema:
-    """Return the columns with the table's types where Spark has no other type for them.
+    """Return the columns with the table's types where Spark has no other type for them, and else their natural types.
 
     For example, Spark has no unsigned integers: a ``smallint`` column may be added to a column of type uint8. Each
-    value is checked when it is written.
+    value is checked when it is written. What a column was in another table, of which its metadata tells, does not
+    matter, except for the length of its lists.
     """
     for index, field in enumerate(found):
         place = existing.get_field_index(field.name)
-        if place < 0 or not field.type.equals(natural.field(index).type):
+        if place < 0 or pa.types.is_fixed_size_list(field.type):
             continue
-        stored = existing.field(place).type
+        stored, passed = existing.field(place).type, natural.field(index).type
+        fitting = passed
         with suppress(NotSupportedError):
-            read_as = natural_field(StructField(field.name, spark_type(stored, field.name)), field.name).type
-            if read_as.equals(field.type):
-                found = found.set(index, field.with_type(stored))
+            if natural_field(StructField(field.name, spark_type(stored, field.name)), field.name).type.equals(passed):
+                fitting = stored
+        found = found.set(index, field.with_type(fitting))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The reference page says what the docstrings say."""
+"""The reference pages say what the docstrings and the code say."""
 
 import runpy
 from pathlib import Path
@@ -10,3 +10,9 @@ def test_the_reference_page_is_up_to_date() -> None:
     script = runpy.run_path(str(ROOT / ".ci" / "reference.py"))
     written = (ROOT / "docs" / "reference" / "lance_pipelines.md").read_text()
     assert written == script["page"](), "run: uv run python .ci/reference.py"
+
+
+def test_the_reference_page_of_the_data_source_is_up_to_date() -> None:
+    script = runpy.run_path(str(ROOT / ".ci" / "spark_reference.py"))
+    written = (ROOT / "docs" / "reference" / "spark.md").read_text()
+    assert written == script["page"](), "run: uv run python .ci/spark_reference.py"

@@ -28,7 +28,7 @@ SPARK_COLUMNS = {
     "short": "CAST(id AS SMALLINT)",
     "integer": "CAST(id AS INT)",
     "long": "id",
-    "single": "CAST(id AS FLOAT) / 3",
+    "single": "CAST(id / 3 AS FLOAT)",
     "double": "CAST(id AS DOUBLE) / 7",
     "decimal": "CAST(id AS DECIMAL(38, 10))",
     "text": "concat('row ', id)",

@@ -5,6 +5,7 @@ import lance_core
 from lance_core import LanceFileVersion, LanceOperation, metadata
 from lance_core.errors import (
     AlreadyExistsError,
+    InvalidInputError,
     InvalidTypeError,
     NotSupportedError,
     SchemaMismatchError,
@@ -145,3 +146,30 @@ def test_planned_delete_and_cleanup_change_nothing(uri) -> None:
     assert isinstance(plan, metadata.CleanupPlan)
     assert plan.removable == []
     assert lance_core.dataset(uri).version == 1
+
+
+@pytest.mark.parametrize("filter", [None, "id % 3 = 0", "true", "false", "name IS NULL"])
+@pytest.mark.parametrize("bounds", [(0, 0), (0, 4), (3, 11), (11, 1000), (500, 600)])
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
+@pytest.mark.sampled(12)
+def test_scan_of_a_row_range_returns_the_matching_rows_of_the_range(uri, filter, bounds, version) -> None:
+    rows = pa.table({"id": pa.array(range(40), pa.int64()), "name": [None, "a"] * 20})
+    lance_core.write_dataset(rows, uri, max_rows_per_file=30, max_rows_per_group=8, data_storage_version=version)
+    dataset = lance_core.dataset(uri)
+    dataset.delete("id IN (0, 5, 6, 20)")
+    live = dataset.get_fragments()[0].scanner(filter=filter).to_table()
+    whole = dataset.get_fragments()[0].scanner().to_table()["id"].to_pylist()[slice(*bounds)]
+    expected = [row for row in live.to_pylist() if row["id"] in whole]
+    scanner = metadata.scan_row_range(dataset, 0, *bounds, filter=filter)
+    assert scanner.to_table().to_pylist() == expected
+    assert scanner.count_rows() == len(expected)
+    columns = metadata.scan_row_range(dataset, 0, *bounds, columns=["name"], filter=filter, batch_size=3)
+    assert columns.to_table()["name"].to_pylist() == [row["name"] for row in expected]
+
+
+def test_scan_of_an_invalid_row_range_is_refused(uri) -> None:
+    dataset = lance_core.write_dataset(ROWS, uri)
+    with pytest.raises(InvalidInputError, match="fragment 7 does not exist"):
+        metadata.scan_row_range(dataset, 7, 0, 1)
+    with pytest.raises(InvalidInputError, match=r"invalid range of rows: \[2, 1\)"):
+        metadata.scan_row_range(dataset, 0, 2, 1)
