@@ -21,6 +21,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_pipelines.spark import register, translated
+from lance_pipelines.spark.data_source.source import LanceDataSource
 from tests.support.s3_servers import S3Server
 from tests.support.sessions import read_lance
 
@@ -116,14 +117,14 @@ def test_a_lease_protects_the_version_that_is_read(spark: SparkSession, uri: str
         ({"filter": "wrod = 1"}, InvalidInputError, "wrod"),
     ],
 )
-def test_a_wrong_option_is_one_clear_error(
-    spark: SparkSession, uri: str, options: dict[str, object], kind: type[LanceError], message: str
+def test_a_wrong_option_is_refused_before_anything_is_read(
+    uri: str, options: dict[str, object], kind: type[LanceError], message: str
 ) -> None:
     lance_core.write_dataset(ROWS, uri)
-    with pytest.raises(kind, match=message) as caught, translated("cannot read"):
-        read_lance(spark, uri, **options).collect()
+    source = LanceDataSource({"path": uri, **{name: str(value) for name, value in options.items()}})
+    with pytest.raises(kind, match=message) as caught:
+        source.reader(source.schema())
     assert "SECRET" not in str(caught.value)
-    assert "Traceback" not in str(caught.value)
 
 
 def test_absent_tables_columns_and_files_are_clear_errors(spark: SparkSession, uri: str) -> None:
@@ -141,6 +142,10 @@ def test_absent_tables_columns_and_files_are_clear_errors(spark: SparkSession, u
         translated("cannot read"),
     ):
         reader.schema("id string").load(uri).collect()
+    misspelled = r"unknown option 'verison'.*did you mean"
+    with pytest.raises(InvalidInputError, match=misspelled) as caught, translated("cannot read"):
+        read_lance(spark, uri, verison=1)
+    assert "Traceback" not in str(caught.value)
     frame = read_lance(spark, uri)
     for path in (Path(uri) / "data").iterdir():
         path.unlink()

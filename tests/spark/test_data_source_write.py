@@ -11,6 +11,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 import lance_core
 from lance_core.errors import (
@@ -26,6 +27,7 @@ from lance_pipelines.spark import register, translated
 from lance_pipelines.spark.data_source import writer as writer_module
 from lance_pipelines.spark.data_source.location import Location
 from lance_pipelines.spark.data_source.options import WRITE, parse_options
+from lance_pipelines.spark.data_source.source import LanceDataSource
 from lance_pipelines.spark.data_source.writer import LanceWriter, WrittenMessage
 from lance_pipelines.spark.writer import AttemptReport
 from tests.support.sessions import read_lance
@@ -92,24 +94,38 @@ def test_existing_tables_are_kept_on_request(spark: SparkSession, uri: str) -> N
 @pytest.mark.parametrize(
     ("columns", "options", "kind", "message"),
     [
-        (["id"], {}, SchemaMismatchError, "column 'word' of the dataset is not in the source"),
-        (["id", "id AS word"], {}, SchemaMismatchError, "column 'word': the dataset has string, the source has int64"),
-        (["id", "string(id) AS word"], {"targetBases": "nowhere"}, LanceError, "nowhere"),
-        (["id", "string(id) AS word"], {"dataStorageVersion": "2.0"}, InvalidInputError, "is 2.0, but .* version 2.2"),
-        (["id", "string(id) AS word"], {"stableRowIds": "true"}, InvalidInputError, "does not have stable row ids"),
-        (["id", "string(id) AS word"], {"version": 1}, InvalidInputError, "'version' does not apply to a write"),
-        (["id", "string(id) AS word"], {"maxRowsPerFile": "many"}, InvalidInputError, "'maxRowsPerFile' is 'many'"),
-        (["id", "INTERVAL '1' MONTH AS word"], {}, NotSupportedError, "column 'word': Spark type interval month"),
+        ("id bigint", {}, SchemaMismatchError, "column 'word' of the dataset is not in the source"),
+        (
+            "id bigint, word bigint",
+            {},
+            SchemaMismatchError,
+            "'word': the dataset has string, the source has int64",
+        ),
+        ("id bigint, word string", {"dataStorageVersion": "2.0"}, InvalidInputError, "is 2.0, but .* version 2.2"),
+        ("id bigint, word string", {"stableRowIds": "true"}, InvalidInputError, "does not have stable row ids"),
+        ("id bigint, word string", {"version": 1}, InvalidInputError, "'version' does not apply to a write"),
+        ("id bigint, word string", {"maxRowsPerFile": "many"}, InvalidInputError, "'maxRowsPerFile' is 'many'"),
+        ("id bigint, word interval month", {}, NotSupportedError, "column 'word': Spark type interval month"),
     ],
 )
-def test_a_write_that_does_not_fit_is_one_clear_error_and_leaves_nothing(
-    spark: SparkSession, uri: str, columns: list[str], options: dict[str, object], kind: type[LanceError], message: str
+def test_a_write_that_does_not_fit_is_refused_before_anything_is_written(
+    uri: str, columns: str, options: dict[str, object], kind: type[LanceError], message: str
 ) -> None:
     lance_core.write_dataset(pa.table({"id": pa.array([1], pa.int64()), "word": ["x"]}), uri)
+    source = LanceDataSource({"path": uri, **{name: str(value) for name, value in options.items()}})
+    schema = StructType.fromDDL(columns)
+    with pytest.raises(kind, match=message):
+        source.writer(schema, overwrite=False)
+
+
+def test_a_write_that_does_not_fit_is_one_clear_error_and_leaves_nothing(spark: SparkSession, uri: str) -> None:
+    lance_core.write_dataset(pa.table({"id": pa.array([1], pa.int64())}), uri)
     before = data_files(uri)
-    with pytest.raises(kind, match=message) as caught:
-        save(spark.range(3).selectExpr(*columns), uri, **options)
+    with pytest.raises(SchemaMismatchError, match="column 'id': the dataset has int64") as caught:
+        save(spark.range(3).selectExpr("string(id) AS id"), uri)
     assert "Traceback" not in str(caught.value)
+    with pytest.raises(LanceError, match="nowhere"):
+        save(spark.range(3), uri, targetBases="nowhere")
     assert (data_files(uri), lance_core.dataset(uri).latest_version) == (before, 1)
 
 
