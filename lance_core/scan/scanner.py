@@ -399,7 +399,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         for reader in self._readers():
             if cut.is_done():
                 return
-            pieces = matching_batches(reader, predicate, shared, self._config, cut)
+            pieces = matching_batches(reader, predicate, shared, self._config, cut, self._row_range)
             for rows, values in gathered_values(pieces, cut):
                 position = 0
                 for batch in read_found(reader, fetched, self._stored, rows, self._config):

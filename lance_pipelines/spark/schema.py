@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as spark_types
 
-__all__ = ["plan_target_schema"]
+__all__ = ["arrow_schema", "plan_target_schema"]
 
 _VECTOR_ITEMS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()})
 
@@ -55,7 +55,18 @@ def plan_target_schema(
         # Rejects types that a dataset cannot store, before any row is read.
         check_storable(found)
         return found
-    return fit_schema(_with_own_types(found, natural_schema(struct_type), existing), existing)
+    return fit_schema(_with_own_types(found, arrow_schema(struct_type), existing), existing)
+
+
+def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
+    """Return the schema of the Arrow batches in which Spark passes a DataFrame.
+
+    Raises:
+        InvalidInputError: there are no columns, a name is repeated, or Spark cannot address a name.
+        NotSupportedError: a column's type is not supported.
+    """
+    _check_names(struct_type)
+    return natural_schema(struct_type)
 
 
 def _check_names(struct_type: spark_types.StructType) -> None:
