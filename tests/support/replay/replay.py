@@ -130,6 +130,9 @@ def _draw(table: ReplayedTable) -> tuple[Turn, str]:
     if not turn.ours and versions[-1] - version != len(versions) - versions.index(version) - 1:
         # The reference overlooks conflicts with versions that a cleanup has removed, and loses its change.
         turn.refresh()
+    if turn.stale and not all(field.nullable for field in turn.our_handle().lance_schema.fields):
+        # A column was required in between only; rows with nulls are refused then.
+        turn.refresh()
     return turn, table.rng.choices(_NAMES, _WEIGHTS)[0]
 
 
