@@ -145,6 +145,29 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
     _run("check", only=list(only) or None, **arguments)
 
 
+@main.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; clients can run any code.")
+@click.option("--port", type=click.IntRange(0, 65535), default=15002, show_default=True, help="0 for any free port.")
+@click.option(
+    "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.driver.memory=4g."
+)
+def spark_connect(*, host: str, port: int, spark_config: tuple[str, ...]) -> None:
+    """Run a Spark Connect server until Ctrl-C. Runs with SparkResource(remote=URL) share it."""
+    settings = dict(map(_setting, spark_config))
+    from lance_core.errors import LanceError
+    from lance_pipelines.spark.connect_server import connect_server
+    from lance_pipelines.spark.interruption import raise_on_termination
+
+    try:
+        with raise_on_termination(), connect_server(settings, host=host, port=port) as server:
+            click.echo(f"{server.url} is ready; Ctrl-C ends it")
+            sys.exit(server.wait())
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except LanceError as error:
+        raise click.ClickException(error.message) from error
+
+
 @main.command(
     add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )

@@ -1,5 +1,7 @@
 """SparkResource: the Spark session of a run, started on first use and stopped when the run ends.
 
+With ``remote``, the session is one of a Spark Connect server, which keeps running.
+
 dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one starts no session
 until it is used, because a step that only commits needs no JVM, and stops the JVM with the run. With the in-process
 executor, all steps of a run share the session; with the multiprocess executor, every step that uses Spark has its own.
@@ -32,6 +34,11 @@ class SparkResource(PySparkResource):
         description="Spark properties that override the project's defaults, dotted or nested: "
         '{"spark.master": "local[4]"}.',
     )
+    remote: str | None = Field(
+        default=None,
+        description="URL of a Spark Connect server, for example sc://127.0.0.1:15002 (lance-pipelines spark-connect). "
+        "Its runs share the server; the settings of its start are those of the server.",
+    )
     _is_owner: bool = PrivateAttr(default=False)
 
     @contextmanager
@@ -54,7 +61,8 @@ class SparkResource(PySparkResource):
             # An existing session (of a notebook or a test suite) is used, and must not be stopped here.
             self._is_owner = not _is_running()
             settings = flatten_dict(self.spark_config)  # type: ignore[no-untyped-call]  # dagster-spark has no types
-            self._spark_session = start_session({name: _text(value) for name, value in settings})
+            remote = {} if self.remote is None else {"spark.remote": self.remote}
+            self._spark_session = start_session({name: _text(value) for name, value in settings} | remote)
         return self._spark_session
 
     def _stop(self) -> None:

@@ -6,15 +6,18 @@ the job ends. Therefore, the work runs in a thread with a separate connection, a
 signals, only waits for it.
 """
 
+import signal
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from types import FrameType
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-__all__ = ["run_interruptibly"]
+__all__ = ["raise_on_termination", "run_interruptibly"]
 
 _Result = TypeVar("_Result")
 
@@ -58,3 +61,17 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
             worker.join(_POLL_SECONDS)
         raise
     return outcome.result()
+
+
+@contextmanager
+def raise_on_termination() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` in the block also on SIGTERM, so that what the block started is ended."""
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark import SparkContext
@@ -23,7 +25,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from lance_core.errors import StorageError
+from lance_core.errors import InvalidInputError, StorageError
 from lance_pipelines.spark.class_archive import ClassArchive
 from lance_pipelines.spark.failures import translate_failure
 from lance_pipelines.spark.java import prepare_environment, restore_environment
@@ -32,7 +34,17 @@ from lance_pipelines.spark.worker_daemon import DAEMON_MODULE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LOCAL_DEFAULTS", "SESSION_DEFAULTS", "merge_settings", "start_session", "stop_session"]
+    from pyspark.sql.connect.client.retries import RetryPolicy
+
+__all__ = [
+    "LOCAL_DEFAULTS",
+    "SESSION_DEFAULTS",
+    "is_connect_session",
+    "local_settings",
+    "merge_settings",
+    "start_session",
+    "stop_session",
+]
 
 SESSION_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -69,6 +81,9 @@ LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 """Additional default settings of ``local[…]`` sessions."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_REMOTE_SCHEME: Final = "sc://"
+_REMOTE_PORT: Final = 15002
+_CONNECT_SECONDS: Final = 10
 _LOGGING_FILE: Final = "log4j2.properties"
 _STOP_SECONDS: Final = 30
 _LOGGING: Final = r"""# One line per warning: the full cause of a failed job is in the exception that the driver raises.
@@ -127,6 +142,23 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
     return merged
 
 
+def local_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, str]:
+    """Prepare the start of a JVM by this process: merge the settings, set the environment, and write the log settings.
+
+    Args:
+        settings: as for :func:`merge_settings`.
+        scratch: an existing directory.
+
+    Raises:
+        NotFoundError: no Java was found to run Spark.
+    """
+    (scratch / _LOGGING_FILE).write_text(_LOGGING, encoding="utf-8")
+    merged = merge_settings(settings, scratch=scratch)
+    prepare_environment(merged.get("spark.master", ""))
+    _use_class_archive(merged)
+    return merged
+
+
 def _is_own_python(settings: Mapping[str, str]) -> bool:
     """Return whether the workers run this process's Python: the one in the settings, or else in the environment."""
     chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
@@ -143,27 +175,55 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
     Raises:
         NotFoundError: no Java was found to run Spark.
-        StorageError: the JVM exited before Spark had started.
+        StorageError: the JVM exited before Spark had started, or no Spark Connect server answers.
         LanceError: Spark rejects a setting.
     """
     scratch = Path(tempfile.mkdtemp(prefix="lance-pipelines-spark-"))
     _scratch_directories.append(scratch)
-    (scratch / _LOGGING_FILE).write_text(_LOGGING, encoding="utf-8")
-    merged = merge_settings(settings or {}, scratch=scratch)
-    if not merged.get("spark.remote", "").startswith("sc://"):
-        prepare_environment(merged.get("spark.master", ""))
-        _use_class_archive(merged)
+    given = settings or {}
+    is_remote = given.get("spark.remote", "").startswith(_REMOTE_SCHEME)
+    if is_remote:
+        _check_reachable(given["spark.remote"])
+    merged = merge_settings(given, scratch=scratch) if is_remote else local_settings(given, scratch=scratch)
     builder = SparkSession.builder
     for name, value in merged.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        if is_remote:
+            # A server that has ended would otherwise be called again for ten minutes.
+            session.client.set_retry_policies([_short_retries()])
+        return session
     except (PySparkException, Py4JError) as error:
         _remove_scratch()
         restore_environment()
         if isinstance(error, PySparkRuntimeError):
             raise StorageError("Spark did not start: its JVM exited; see the console output for the cause") from error
         raise translate_failure(error, "Spark did not start") from error
+
+
+def is_connect_session(session: SparkSession) -> bool:
+    """Return whether the session is one of a Spark Connect server; the classes of its clients may not be installed."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def _check_reachable(url: str) -> None:
+    """Connect to a Spark Connect server once, because its client repeats an attempt for ten minutes."""
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "", parts.port or _REMOTE_PORT)
+        with socket.create_connection(address, timeout=_CONNECT_SECONDS):
+            return
+    except ValueError as error:
+        raise InvalidInputError(f"invalid Spark Connect URL: {error}; expected sc://host:port") from error
+    except OSError as error:
+        raise StorageError(f"no Spark Connect server answers at {address[0]}:{address[1]}: {error}") from error
+
+
+def _short_retries() -> RetryPolicy:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    return DefaultPolicy(max_retries=7)
 
 
 def stop_session(session: SparkSession, *, max_seconds: float = _STOP_SECONDS) -> bool:

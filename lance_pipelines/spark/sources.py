@@ -20,6 +20,7 @@ from lance_pipelines.ingest.sources import (
 from lance_pipelines.spark.environment_inventory import environment_inventory
 from lance_pipelines.spark.failures import translate_failure, translated
 from lance_pipelines.spark.reader import read_version
+from lance_pipelines.spark.session import is_connect_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +100,11 @@ def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> D
 
 
 def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
-    """Return the result of the query. The view exists only until Spark has resolved the query."""
+    """Return the result of the query. The view exists only until Spark has resolved the query.
+
+    A Spark Connect session resolves the query again whenever it is executed. There, the view exists as long as the
+    session, which no other run shares.
+    """
     with _view_lock:
         with translated("cannot create the view for the source's query"):
             frame.createOrReplaceTempView(SOURCE_VIEW)
@@ -110,6 +115,7 @@ def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
             failure = translate_failure(error, "cannot run the source's query")
             raise type(failure)(f"{failure.message} (query: {query.strip()})", query=query) from error
         finally:
-            with translated("cannot drop the view for the source's query"):
-                session.catalog.dropTempView(SOURCE_VIEW)
+            if not is_connect_session(session):
+                with translated("cannot drop the view for the source's query"):
+                    session.catalog.dropTempView(SOURCE_VIEW)
     return result

@@ -31,6 +31,8 @@ RUNNERS = {
     ("docs/guides/partitions.md", "python"): "tests/dagster/test_documented_code.py",
     ("docs/guides/read-tables.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/sensors.md", "python"): "tests/dagster/test_sensors_guide.py",
+    ("docs/guides/spark-sessions.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/spark-sessions.md", "python"): "tests/dagster/test_documented_code.py",
     ("docs/guides/spark-verbs.md", "python"): "tests/spark/test_verbs_guide.py",
     ("docs/guides/spark.md", "python"): "tests/spark/test_guide.py",
     ("docs/guides/ui.md", "bash"): "tests/dagster/test_documented_code.py",

@@ -87,6 +87,11 @@ def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+def test_the_example_of_the_guide_to_spark_sessions_loads(tmp_path: Path) -> None:
+    (text,) = examples("docs/guides/spark-sessions.md")
+    run(text, tmp_path, {})
+
+
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

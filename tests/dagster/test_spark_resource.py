@@ -74,6 +74,11 @@ def test_dotted_and_nested_spark_settings_are_both_accepted(sessions) -> None:
     assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
 
 
+def test_a_remote_resource_is_a_session_of_that_server(sessions) -> None:
+    run(SparkResource(remote="sc://127.0.0.1:15002", spark_config={"spark.app.name": "nightly"}), touches=1)
+    assert sessions.started == [{"spark.app.name": "nightly", "spark.remote": "sc://127.0.0.1:15002"}]
+
+
 def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, instance, monkeypatch) -> None:
     def fail(settings):
         raise NotFoundError("Spark needs Java 17 or newer, but none was found")

@@ -1,0 +1,110 @@
+"""Sessions of a Spark Connect server: everything that a run does with Spark, and servers that are not there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lance_core.errors import InvalidInputError, StorageError
+from lance_pipelines.spark.connect_server import connect_server
+from lance_pipelines.spark.session import start_session
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_server_that_is_not_there_is_reported_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(StorageError, match=f"no Spark Connect server answers at 127.0.0.1:{port}"):
+        start_session({"spark.remote": f"sc://127.0.0.1:{port}"})
+    with pytest.raises(InvalidInputError, match="expected sc://host:port"):
+        start_session({"spark.remote": "sc://127.0.0.1:port"})
+
+
+def test_a_server_does_not_share_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(InvalidInputError, match=f"cannot listen on 127.0.0.1:{port}"), connect_server(port=port):
+            pass
+
+
+REMOTE = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+import lance_core
+from lance_core.errors import SchemaMismatchError
+from lance_core.optimize import Compaction
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.spark.connect_server import connect_server
+from lance_pipelines.spark.reader import read_version
+from lance_pipelines.spark.session import start_session, stop_session
+from lance_pipelines.spark.staging import rewrite_tasks, stage_write
+
+directory = Path(sys.argv[1])
+
+
+def stage(name, source, **declared):
+    declaration = DatasetDeclaration(key=name, uri=str(directory / f"{name}.lance"), source=source, **declared)
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    return stage_write(declaration, remote, captured_at=moment, run_id="run", step_key="step").staged
+
+
+def source(sql):
+    return FileSource(format=SourceFormat.PARQUET, paths=[str(directory / "in")], sql=sql)
+
+
+settings = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+with connect_server(settings, port=0) as server:
+    remote = start_session({"spark.remote": server.url})
+    remote.range(0, 100, 1, 4).write.parquet(str(directory / "in"))
+    staged = stage("events", source("SELECT id * 2 AS id FROM source"))
+    assert staged.rows_written == staged.rows_counted == 100
+    try:
+        stage("bad", source("SELECT array(float(id)) AS v FROM source"), vector_columns={"v": 3})
+    except SchemaMismatchError as error:
+        assert "list of 1 values, expected 3" in str(error) or "list of length 1, expected 3" in str(error), error
+    else:
+        raise AssertionError("a list of the wrong length was written")
+    assert list((directory / "bad.lance").rglob("*.lance")) == []
+    uri = str(directory / "small.lance")
+    for start in range(4):
+        dataset = lance_core.write_dataset(pa.table({"id": [start]}), uri, mode="append" if start else "create")
+    assert sorted(row.id for row in read_version(remote, dataset).collect()) == [0, 1, 2, 3]
+    plan = Compaction.plan(dataset, {})
+    assert len(rewrite_tasks(remote, uri, [task.json() for task in plan.tasks]).results) == len(plan.tasks) == 1
+    stop_session(remote)
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_remote_session_does_what_a_local_one_does(tmp_path: Path) -> None:
+    # A process has either local or remote sessions.
+    command = [sys.executable, "-c", REMOTE, str(tmp_path)]
+    finished = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert finished.stdout.splitlines()[-1:] == ["done"], finished.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_ends_its_server_with_itself(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lance_pipelines", "spark-connect", "--port", "0"]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[0]
+        assert url.startswith("sc://127.0.0.1:")
+        os.kill(process.pid, number)
+        assert process.wait() == 0
+    with pytest.raises(StorageError, match="no Spark Connect server"):
+        start_session({"spark.remote": url})
