@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import lance
@@ -20,7 +20,7 @@ from tests.support.spark_cluster import SparkCluster, end, spark_cluster
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 20_000
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +142,16 @@ def test_compaction_survives(table: Table, event: str) -> None:
 @pytest.mark.parametrize("verb", ["write", "upsert", "compact"])
 def test_killed_driver_leaves_no_version_and_what_it_leaves_is_cleaned_up(table: Table, verb: str) -> None:
     request = table.request(verb, start=ROWS - 100, stop=ROWS + 100, text="new", event="driver")
-    driver = table.cluster.start(request)
-    try:
-        assert driver.stdin is not None
-        driver.stdin.write(json.dumps({**request, "master": table.cluster.master}))
-        driver.stdin.close()
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not (table.marks / "done-0-0").exists():
-            assert driver.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    finally:
-        end(driver)
+    with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+        driver = table.cluster.start(request, output, errors)
+        try:
+            deadline = time.monotonic() + DEADLINE_SECONDS
+            while not (table.marks / "done-0-0").exists():
+                assert driver.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        finally:
+            end(driver)
     assert table.version == 2
     assert table.rows() == expected({})
     assert table.unused_files()

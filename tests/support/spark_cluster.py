@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import pyspark
 
@@ -34,28 +35,38 @@ class SparkCluster:
 
     master: str
 
-    def start(self, request: dict[str, Any]) -> subprocess.Popen[str]:
-        """Start a driver that does what is requested; see :mod:`tests.support.spark_driver`."""
-        return subprocess.Popen(
+    def start(self, request: dict[str, Any], output: IO[str], errors: IO[str]) -> subprocess.Popen[str]:
+        """Start a driver that does what is requested; see :mod:`tests.support.spark_driver`.
+
+        It writes to files: processes that it starts may outlive it, and would keep pipes open.
+        """
+        driver = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_driver"],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
             env=_environment(),
             cwd=ROOT,
             text=True,
             start_new_session=True,
         )
+        assert driver.stdin is not None
+        driver.stdin.write(json.dumps({**request, "master": self.master}))
+        driver.stdin.close()
+        return driver
 
-    def run(self, request: dict[str, Any], timeout: float = 300) -> dict[str, Any]:
+    def run(self, request: dict[str, Any], timeout: float = 600) -> dict[str, Any]:
         """Let a driver do what is requested, and return what it reports."""
-        driver = self.start(request)
-        try:
-            output, errors = driver.communicate(json.dumps({**request, "master": self.master}), timeout=timeout)
-        finally:
-            end(driver)
-        assert driver.returncode == 0, errors[-4000:]
-        return json.loads(output.splitlines()[-1])
+        with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+            driver = self.start(request, output, errors)
+            try:
+                driver.wait(timeout)
+            finally:
+                end(driver)
+                output.seek(0)
+                errors.seek(0)
+            assert driver.returncode == 0, errors.read()[-4000:]
+            return json.loads(output.read().splitlines()[-1])
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -91,11 +102,13 @@ def _environment() -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     return {
         **os.environ,
+        "LANCE_SPARK_CLASS_ARCHIVE": "0",
         "JAVA_HOME": str(find_java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": path,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
 
 
