@@ -173,8 +173,8 @@ class S3Client:
         if urls is None or not self._is_native():
             return await self._read(urls, bucket, key, place, byte_range)
         try:
-            api = await self._api()
-            found = ReadBytes(*await self._native.end(api, await urls.root(api, bucket), bucket, key, max_bytes))
+            api, root = await self._address(urls, bucket)
+            found = ReadBytes(*await self._native.end(api, root, bucket, key, max_bytes))
         except FirstReadError as failure:
             self._native_failures += 1
             return await self._repeat(failure, bucket, key, place, byte_range)
@@ -206,8 +206,8 @@ class S3Client:
             read = functools.partial(self._read, urls)
             if urls is not None and self._is_native():
                 try:
-                    api = await self._api()
-                    buffers = await self._native.ranges(api, await urls.root(api, bucket), bucket, key, extents)
+                    api, root = await self._address(urls, bucket)
+                    buffers = await self._native.ranges(api, root, bucket, key, extents)
                 except FirstReadError as failure:
                     read = functools.partial(self._repeat, failure)
                     self._native_failures += 1
@@ -217,6 +217,14 @@ class S3Client:
             ranges = [f"bytes={extent.start}-{extent.stop - 1}" for extent in extents]
             found = await asyncio.gather(*(read(bucket, key, place, byte_range) for byte_range in ranges))
         return [each.data for each in found]
+
+    async def _address(self, urls: SignedUrls, bucket: str) -> tuple[Any, str]:
+        """Return the client of botocore, and the URL of a bucket."""
+        try:
+            api = await self._api()
+            return api, await urls.root(api, bucket)
+        except Exception:  # noqa: BLE001  # the client repeats the request, and reports its error
+            raise FirstReadError from None
 
     async def _read(
         self, urls: SignedUrls | None, bucket: str, key: str, place: str, byte_range: str | None
@@ -231,9 +239,9 @@ class S3Client:
             return await self._repeat(failure, bucket, key, place, byte_range)
 
     async def _read_signed(self, urls: SignedUrls, bucket: str, key: str, byte_range: str | None) -> ReadBytes:
-        api = await self._api()
         headers = {} if byte_range is None else {"Range": byte_range}
         try:
+            api = await self._api()
             url = await urls.url(api, bucket, key)
             status, data, content_range = await api._endpoint.http_session.fetch(url, headers)
         except Exception:  # noqa: BLE001  # the client repeats the request, and reports its error

@@ -109,6 +109,7 @@ def test_the_run_configuration_of_an_ingest_is_flat() -> None:
         "schema_mode": None,
         "max_bytes_per_file": None,
         "data_storage_version": None,
+        "upsert_by": None,
     }
 
 
@@ -117,7 +118,7 @@ def test_the_run_configuration_of_an_ingest_is_flat() -> None:
     [
         ({"surprise": 1}, 'unexpected config entry "surprise"'),
         ({"source": {"format": "xlsx"}}, "not in enum type FormatChoice got xlsx"),
-        ({"mode": "upsert"}, "not in enum type ModeChoice got upsert"),
+        ({"mode": "replace"}, "not in enum type ModeChoice got replace"),
         ({"max_rows_per_file": "many"}, 'Value "many"'),
         ({"source": {"paths": "/a"}}, "must be list"),
     ],

@@ -93,14 +93,14 @@ def test_concurrent_deletes_of_the_same_rows_make_one_version(uri, monkeypatch) 
     """The other one wins between plan and commit: the conflict leads to a plan that finds nothing."""
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
-    real, others = delete.commit, ["id < 12"]
+    real, others = delete.commit_change, ["id < 12"]
 
     def lose(*arguments: Any, **options: Any) -> Any:
         if others:
             lance.dataset(uri).delete(others.pop())
         return real(*arguments, **options)
 
-    monkeypatch.setattr(delete, "commit", lose)
+    monkeypatch.setattr(delete, "commit_change", lose)
     report = commit_delete(planned, POLICY)
     assert (report.has_changed, report.attempts, lance_core.dataset(uri).version) == (False, 2, 4)
     assert ids(uri) == list(range(12, 30))

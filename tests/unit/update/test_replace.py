@@ -235,8 +235,10 @@ def test_a_table_with_stable_row_ids_gives_new_rows_new_ids(uri: str) -> None:
 
 def test_staged_fragments_replace_rows_once_per_transaction(dataset: lance_core.LanceDataset, uri: str) -> None:
     fragments = lance_core.write_fragments(_rows(d2=[200]), uri)
+    unmoved = lance_core.dataset(uri)
     made = commit_replacement(dataset, "day = 2", fragments, transaction_uuid=UUID, properties={"a": "b"})
-    again = commit_replacement(dataset, "day = 2", fragments, transaction_uuid=UUID)
+    assert dataset.version == 2
+    again = commit_replacement(unmoved, "day = 2", fragments, transaction_uuid=UUID)
     assert (made.view.version, again.view.version, lance_core.dataset(uri).version) == (2, 2, 2)
     assert (made.rows_deleted, made.rows_added) == (2, 1)
     assert _values(lance_core.dataset(uri)) == [10, 11, 30, 200]
