@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         "--min-age",
         metavar="AGE",
         default="7days",
-        help="repair only problems that are at least this old; 7days by default",
+        help="repair only problems that are at least this old, such as 12h or 90m; the default is 7days",
     )
     restore = commands.add_parser(
         "restore", parents=[dataset], help="create a version with the content of an earlier one"

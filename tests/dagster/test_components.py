@@ -379,7 +379,7 @@ def test_a_secret_of_the_wrong_type_is_not_shown(secret: Any) -> None:
     assert str(caught.value) == "attributes.storage_options.secret: expected text; put it in quotes"
 
 
-def test_common_fields_of_several_datasets_stand_beside_them() -> None:
+def test_common_fields_apply_to_all_datasets() -> None:
     found = component(
         {
             "group": "lake",

@@ -190,7 +190,7 @@ def test_a_malformed_namespace_is_refused() -> None:
         build_definitions([], namespace="my-lake")
 
 
-def test_what_a_declaration_says_of_its_asset_reaches_the_asset() -> None:
+def test_asset_has_the_attributes_of_its_declaration() -> None:
     declared = dataclasses.replace(
         declaration("lake/trips"),
         description="Trips.",

@@ -158,7 +158,7 @@ def test_an_event_names_the_dataset_by_its_asset_key(uri) -> None:
     assert event.metadata["dagster/table_name"].value == "lake/app-events"
 
 
-def test_values_among_the_details_are_found_by_their_key(uri) -> None:
+def test_event_value_returns_the_metadata_with_the_given_key(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 4, groups=3))
     assert event_value(event, "lance/groups") == 3
     assert event_value(event, "lance/version") == 4

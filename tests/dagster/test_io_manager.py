@@ -246,7 +246,7 @@ def test_key_with_prefix_and_dash_is_a_path_below_the_base(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("part", ["..", "a/b", "../../etc"])
-def test_key_cannot_leave_the_base(part: str) -> None:
+def test_asset_key_cannot_refer_to_a_location_outside_the_base_uri(part: str) -> None:
     uri = LanceIOManager(base_uri="/lake").dataset_uri(dg.AssetKey([part]))
     assert uri.removeprefix("/lake/").count("/") == 0
     assert ".." not in uri

@@ -177,7 +177,7 @@ def test_run_for_a_partition_replaces_its_rows_only(table, instance) -> None:
     assert stored == [{"region": "us", "run": runs[1]}, {"region": "eu", "run": runs[2]}]
 
 
-def test_run_for_a_partition_does_not_replace_the_rows_of_others_for_lack_of_a_column(table, instance) -> None:
+def test_run_for_a_partition_without_partition_by_does_not_replace_the_rows_of_others(table, instance) -> None:
     run(instance, table, partitioned(mode="append"), partition_key="eu")
     failed = run(instance, table, partitioned(), partition_key="us", raise_on_error=False)
     assert "requires partition_by" in str(failed.get_step_failure_events()[0].step_failure_data)

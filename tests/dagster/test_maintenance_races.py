@@ -92,7 +92,7 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkRes
 @pytest.mark.parametrize(
     "seconds", [pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
 )
-def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
+def test_compaction_concurrent_with_a_pylance_writer_neither_loses_nor_restores_rows(
     tmp_path, instance, monkeypatch, seconds
 ) -> None:
     uri = str(tmp_path / "events.lance")
@@ -105,7 +105,9 @@ def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
-def test_compaction_on_spark_beside_a_pylance_writer_neither_loses_nor_restores_rows(tmp_path, instance) -> None:
+def test_compaction_on_spark_concurrent_with_a_pylance_writer_neither_loses_nor_restores_rows(
+    tmp_path, instance
+) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
     session = start_session({"spark.master": "local[2,2]"})

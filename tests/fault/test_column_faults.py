@@ -177,7 +177,7 @@ def test_a_change_of_columns_with_one_failed_call_leaves_old_or_new_columns(
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("name", ["add", "join", "cast"])
-def test_new_columns_with_one_failed_call_beside_another_writer_leave_no_orphaned_file(
+def test_new_columns_with_one_failed_call_and_a_concurrent_writer_leave_no_orphaned_file(
     source: Path, name: str, rival: str, when: When
 ) -> None:
     check_every_call(source, name, when, *RIVALS[rival])
@@ -186,7 +186,7 @@ def test_new_columns_with_one_failed_call_beside_another_writer_leave_no_orphane
 @pytest.mark.parametrize("name", ["add", "join", "cast"])
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.sampled(3)
-def test_new_columns_are_planned_again_beside_another_writer(source: Path, name: str, rival: str) -> None:
+def test_new_columns_are_planned_again_after_a_concurrent_write(source: Path, name: str, rival: str) -> None:
     store, change = FaultyStore(LocalStore()), CHANGES[name]
     assert check_outcome(source, store, change, Rival(source, no_fault, *RIVALS[rival])) == "done"
     assert data_files(source) == referenced(source)

@@ -59,7 +59,7 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
 
 
 @pytest.mark.parametrize("position", range(1, 6))
-def test_compaction_that_is_committed_again_beside_a_cleanup_keeps_its_files(
+def test_compaction_that_is_committed_again_during_a_cleanup_keeps_its_files(
     position: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listing has neither the version that goes while it runs, which is the compaction's, nor the one that comes."""
@@ -90,7 +90,7 @@ def test_compaction_that_is_committed_again_beside_a_cleanup_keeps_its_files(
     assert set(range(20)) <= set(latest.to_table()["a"].to_pylist())
 
 
-def test_a_compaction_beside_a_cleanup_reserves_its_fragment_ids_again(
+def test_a_compaction_during_a_cleanup_reserves_its_fragment_ids_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first reservation is overtaken; of what happened before the second one a cleanup has removed a part."""

@@ -145,12 +145,12 @@ def compact_beside_a_writer(uri: str, seconds: float) -> Tally:
 
 
 @pytest.mark.slow
-def test_compaction_beside_a_writer_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
+def test_compaction_concurrent_with_a_writer_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
     compact_beside_a_writer(str(tmp_path / "t"), seconds=3)
 
 
 @pytest.mark.soak
-def test_compaction_beside_a_writer_for_two_minutes_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
+def test_compaction_concurrent_with_a_writer_for_two_minutes_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
     tally = compact_beside_a_writer(str(tmp_path / "t"), seconds=120)
     assert tally.rounds > 5
 

@@ -260,7 +260,7 @@ def test_numbers_of_a_manifest_out_of_range_are_corrupt(plain: SmallTable, path:
 
 @pytest.mark.parametrize("fragment_id", [2**32, MAX_U64])
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_write_beside_a_fragment_id_out_of_range_raises_corrupt_data(
+def test_a_write_to_a_table_with_a_fragment_id_out_of_range_raises_corrupt_data(
     plain: SmallTable, mode: str, fragment_id: int
 ) -> None:
     changed = plain.with_changes(_set("fragments.1.id", fragment_id))

@@ -158,12 +158,12 @@ def _run(directory: Path, libraries: tuple[str, ...], cleaner: str, seconds: flo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
-def test_stalled_and_killed_writers_beside_a_cleanup_lose_nothing(stable: bool, tmp_path: Path) -> None:
+def test_stalled_and_killed_writers_lose_nothing_during_a_cleanup(stable: bool, tmp_path: Path) -> None:
     _run(tmp_path, OURS, "lance_core", 20, stable=stable, seed=7)
 
 
 @pytest.mark.slow
-def test_stalled_writers_beside_pylance_lose_nothing(tmp_path: Path) -> None:
+def test_stalled_writers_that_compete_with_pylance_lose_nothing(tmp_path: Path) -> None:
     _run(tmp_path, MIXED, "lance_core", 20, stable=False, seed=8)
 
 

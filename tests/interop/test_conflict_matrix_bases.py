@@ -96,7 +96,7 @@ def test_new_base_paths_after_every_operation_conflict_as_in_pylance(tmp_path: P
 
 @pytest.mark.parametrize("second", [("two",), ("one",), ("two", "one")])
 @pytest.mark.parametrize("first", [lance, lance_core])
-def test_new_base_paths_beside_others_conflict_as_in_pylance(
+def test_concurrently_added_base_paths_conflict_as_in_pylance(
     first: object, second: tuple[str, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "table"

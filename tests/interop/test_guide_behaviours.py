@@ -300,7 +300,9 @@ def test_a_column_becomes_nullable_always_and_required_only_without_nulls(librar
 
 
 @pytest.mark.parametrize("change", ["add", "cast"])
-def test_a_schema_change_beside_an_append_loses_no_row(library: ModuleType, tmp_path: Path, change: str) -> None:
+def test_a_schema_change_concurrent_with_an_append_loses_no_row(
+    library: ModuleType, tmp_path: Path, change: str
+) -> None:
     """One of them fails in pylance; this library plans the change again."""
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri)

@@ -104,7 +104,7 @@ def test_simultaneous_replacements_of_one_day_leave_the_rows_of_one_of_them(tmp_
 
 
 @pytest.mark.slow
-def test_replacements_beside_appends_of_pylance_lose_no_rows_of_other_days(tmp_path: Path) -> None:
+def test_replacements_concurrent_with_pylance_appends_lose_no_rows_of_other_days(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri)
     _race(_start("lance_core", uri, 2, 200, 6), _start("lance", uri, 3, 300, 12), _start("lance", uri, 2, 500, 6))

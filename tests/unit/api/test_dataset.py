@@ -43,7 +43,7 @@ def test_dataset_handle_never_returns_to_a_version_before_its_own_commits(uri: s
     assert dataset.checkout_version(1).count_rows() == 3
 
 
-def test_checkout_latest_beside_a_commit_of_another_thread_keeps_the_commit(
+def test_checkout_latest_during_a_commit_of_another_thread_keeps_the_commit(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)

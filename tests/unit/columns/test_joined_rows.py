@@ -56,7 +56,7 @@ def test_keys_that_no_row_has_are_not_found() -> None:
     assert _rows(pa.array([None], pa.int64())).find(pa.array([0, None])).tolist() == [NO_ROW, 0]
 
 
-def test_keys_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_different_keys_with_the_same_hash_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "hash_keys", lambda columns: np.zeros(len(columns[0]), np.uint64))
     index = _rows(pa.array(["same", "other", "second", "second", "same"]))
     assert index.find(pa.array(["second", "like", "same", "other"])).tolist() == [3, NO_ROW, 4, 1]

@@ -63,7 +63,7 @@ def test_offsets_near_those_that_were_read_are_not_read_again() -> None:
     assert reads.ranges == [(3, 4)]
 
 
-def test_offsets_scattered_over_the_file_are_read_as_they_are_and_not_kept() -> None:
+def test_offsets_scattered_over_the_file_are_read_individually_and_not_cached() -> None:
     reads, cache = Reads(), PageCache[Any]()
     scattered = [_offsets(at * BLOCK, at * BLOCK + 8) for at in range(90)]
     for _ in range(2):

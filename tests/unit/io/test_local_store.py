@@ -59,7 +59,7 @@ def test_writing_where_no_file_can_be_created_raises_storage_error(call: str) ->
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "/proc/table/x")
 
 
-def test_storage_error_keeps_the_errno_of_a_file_in_the_way(tmp_path: Path) -> None:
+def test_storage_error_keeps_the_errno_if_a_file_exists_in_place_of_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:
         STORE.put(f"{tmp_path}/file/x", b"")

@@ -141,7 +141,7 @@ def test_range_past_the_end_raises_corrupt_data_error(server):
         _read(_store(server), (len(CONTENT) - 5, len(CONTENT) + 5))
 
 
-def test_settings_of_the_environment_are_not_used_beside_explicit_ones(server, monkeypatch):
+def test_settings_of_the_environment_are_ignored_if_explicit_settings_are_given(server, monkeypatch):
     for name, value in {
         "AWS_ACCESS_KEY_ID": "AKIDOTHER",
         "AWS_SECRET_ACCESS_KEY": "other",

@@ -48,7 +48,7 @@ def _counted(dataset: lance_core.LanceDataset, row: int, count: Callable[[], int
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_warm_take_of_a_local_dataset_maps_its_file_and_reads_nothing_else(
+def test_warm_take_of_a_local_dataset_only_maps_its_file(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(_rows(), tmp_path / "t", data_storage_version=version)
@@ -80,7 +80,7 @@ def proxy(server: S3Server) -> FaultProxy:
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
-def test_strings_in_lists_of_uneven_length_are_found_though_their_place_was_guessed_wrongly(version: str) -> None:
+def test_strings_in_lists_of_uneven_length_are_found_after_a_wrong_guess_of_their_position(version: str) -> None:
     # Half of the items are in the first thousandth of the rows.
     lengths = np.where(np.arange(NUM_ROWS) < NUM_ROWS // 1000, 1000, 1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))

@@ -151,7 +151,7 @@ RIVALS: dict[str, tuple[Callable[[lance_core.LanceDataset], object], list[int]]]
 
 
 @pytest.mark.parametrize("rival", RIVALS)
-def test_a_replacement_beside_another_change_gives_the_result_of_both_in_turn(
+def test_a_replacement_concurrent_with_another_change_gives_the_result_of_both_in_turn(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore, rival: str
 ) -> None:
     act, expected = RIVALS[rival]

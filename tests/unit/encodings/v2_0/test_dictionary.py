@@ -125,7 +125,7 @@ def _kind(values: list[str | None], dtype: pa.DataType) -> str | None:
         (5000, 4000, "binary"),
     ],
 )
-def test_plain_strings_of_few_values_get_a_dictionary(num_rows: int, num_distinct: int, kind: str) -> None:
+def test_plain_strings_with_few_distinct_values_get_a_dictionary(num_rows: int, num_distinct: int, kind: str) -> None:
     values = [f"v{index % num_distinct}" for index in range(num_rows)]
     assert _kind(values, pa.string()) == kind
     assert _kind(values, pa.large_string()) == "binary"
