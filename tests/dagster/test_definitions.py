@@ -145,6 +145,17 @@ def test_deps_may_be_keys_assets_and_keys_that_differ_only_in_a_dash() -> None:
     assert parents == {"x-b", "x_b", "lake/k", "upstream"}
 
 
+def test_definitions_of_many_datasets_are_exempted_from_garbage_collection() -> None:
+    code = (
+        "import gc\n"
+        "from lance_pipelines import DatasetDeclaration, build_definitions\n"
+        "for number, is_frozen in ((5, False), (50, True)):\n"
+        "    build_definitions([DatasetDeclaration(key=f'd{i}', uri=f'/lake/{i}.lance') for i in range(number)])\n"
+        "    assert bool(gc.get_freeze_count()) is is_frozen\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
+
+
 def test_a_project_without_datasets_loads() -> None:
     defs = build_definitions([])
     dg.Definitions.validate_loadable(defs)
