@@ -7,8 +7,9 @@ this file into memory. Recording takes about 20 s of processor time, which the f
 
 An archive is never needed. None is used or recorded if the user's Java options are about archives, if the environment
 variable ``LANCE_SPARK_CLASS_ARCHIVE`` is ``0``, or if the cache directory cannot be written. The JVM checks the archive
-against its own version and the JARs, and silently ignores one that does not fit. Only one process records at a time,
-and a complete file takes its name in one step. A recording that did not complete is repeated after a day.
+against its own version and the JARs, and silently ignores one that does not fit, but it does not start with a file
+that was cut off. Therefore, the name of an archive contains its size, and a file gets this name only after a session
+has started with it. Only one process records at a time. A recording that did not complete is repeated after a day.
 
 Source: "Application Class-Data Sharing" of the ``java`` command (JEP 350), Java 17 to 25.
 """
@@ -31,7 +32,7 @@ import platformdirs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ClassArchive", "recording_options"]
+__all__ = ["ClassArchive", "archive_options", "recording_options"]
 
 _SWITCH: Final = "LANCE_SPARK_CLASS_ARCHIVE"
 _RECORDER: Final = "lance_pipelines.spark.class_recording"
@@ -48,10 +49,10 @@ class ClassArchive:
     """The archive of one Java runtime and one Spark installation.
 
     Attributes:
-        path: the file, which may not exist.
+        stem: path of the file, which may not exist, without its size and suffix.
     """
 
-    path: Path
+    stem: Path
 
     @classmethod
     def of(cls, java_home: Path, jars: Path, *, java_options: str = "") -> Self | None:
@@ -72,24 +73,37 @@ class ClassArchive:
             name = _fingerprint([java_home / "bin" / "java", *sorted(jars.glob("*.jar"))])
         except OSError:
             return None
-        return cls(path=directory / f"{name}.jsa")
+        return cls(stem=directory / name)
+
+    @property
+    def path(self) -> Path | None:
+        """The complete file; None if there is none."""
+        with suppress(OSError):
+            for path in self.stem.parent.glob(f"{self.stem.name}-*.jsa"):
+                if path == self.named(path.stat().st_size):
+                    return path
+        return None
+
+    def named(self, num_bytes: int) -> Path:
+        """Return the path of the archive if it has that size in bytes."""
+        return self.stem.with_name(f"{self.stem.name}-{num_bytes}.jsa")
 
     @property
     def java_options(self) -> str:
         """The options with which the JVM uses the archive, for ``spark.driver.extraJavaOptions``; empty without one."""
-        try:
-            if time.time() - self.path.stat().st_mtime > _RETRY_SECONDS:
-                # Note the use, because unused archives are removed.
-                with suppress(OSError):
-                    os.utime(self.path)
-        except OSError:
+        path = self.path
+        if path is None:
             return ""
-        return f"{_SILENT} {_option('SharedArchiveFile', self.path)}"
+        with suppress(OSError):
+            if _age(path) > _RETRY_SECONDS:
+                # Note the use, because unused archives are removed.
+                os.utime(path)
+        return archive_options(path)
 
     @property
     def attempt(self) -> Path:
         """The file whose modification time is that of the last recording that has not completed."""
-        return self.path.with_suffix(".attempt")
+        return self.stem.with_name(f"{self.stem.name}.attempt")
 
     def start_recording(self) -> bool:
         """Start the process that records the archive, unless it exists or was tried today; return whether it started.
@@ -97,15 +111,20 @@ class ClassArchive:
         The process inherits the environment variables, in which ``JAVA_HOME`` must be that of the archive.
         """
         with suppress(OSError):
-            if self.path.exists() or (self.attempt.exists() and _age(self.attempt) < _RETRY_SECONDS):
+            if self.path is not None or (self.attempt.exists() and _age(self.attempt) < _RETRY_SECONDS):
                 return False
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_unused(self.path.parent)
+            self.stem.parent.mkdir(parents=True, exist_ok=True)
+            _remove_unused(self.stem.parent)
             self.attempt.touch()
-            command = ["/bin/sh", "-c", _DETACHED, "sh", sys.executable, "-m", _RECORDER, str(self.path)]
+            command = ["/bin/sh", "-c", _DETACHED, "sh", sys.executable, "-m", _RECORDER, str(self.stem)]
             subprocess.run(command, check=True, start_new_session=True)
             return True
         return False
+
+
+def archive_options(path: Path) -> str:
+    """Return the options with which a JVM uses an archive."""
+    return f"{_SILENT} {_option('SharedArchiveFile', path)}"
 
 
 def recording_options(target: Path) -> str:

@@ -20,7 +20,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # the name in every Spark text
 
-from lance_pipelines.spark.class_archive import ClassArchive, recording_options
+from lance_pipelines.spark.class_archive import ClassArchive, archive_options, recording_options
 from lance_pipelines.spark.java import find_java_home
 from lance_pipelines.spark.session import start_session, stop_session
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["record"]
 
 _DUMP_SECONDS: Final = 600
-_MINIMUM_BYTES: Final = 1024**2
 _LOCK_NAME: Final = "recording.lock"
 
 
@@ -41,31 +40,34 @@ def record(archive: ClassArchive) -> bool:
         OSError: the cache directory cannot be written.
         LanceError: Spark does not start.
     """
-    directory = archive.path.parent
+    directory = archive.stem.parent
     directory.mkdir(parents=True, exist_ok=True)
-    recorded = directory / f"{archive.path.stem}.{secrets.token_hex(8)}.recorded"
+    recorded = directory / f"{archive.stem.name}.{secrets.token_hex(8)}.recorded"
     try:
         with FileLock(directory / _LOCK_NAME, timeout=0):
-            if archive.path.exists():
+            if archive.path is not None:
                 return True
             archive.attempt.touch()
-            session = start_session(
-                {"spark.master": "local[2]", "spark.driver.extraJavaOptions": recording_options(recorded)}
-            )
-            try:
-                _use_common_classes(session)
-            finally:
-                has_ended = stop_session(session, max_seconds=_DUMP_SECONDS)
-            # The JVM writes the file last; one that was killed may have written a part of it.
-            if has_ended and recorded.stat().st_size >= _MINIMUM_BYTES:
-                recorded.replace(archive.path)
+            if _run(recording_options(recorded)) and recorded.exists() and _run(archive_options(recorded)):
+                recorded.replace(archive.named(recorded.stat().st_size))
                 archive.attempt.unlink(missing_ok=True)
     except Timeout:
         return False
     finally:
         with suppress(OSError):
             recorded.unlink(missing_ok=True)
-    return archive.path.exists()
+    return archive.path is not None
+
+
+def _run(java_options: str) -> bool:
+    """Run a session with these options, and return whether its JVM has ended by itself."""
+    session = start_session({"spark.master": "local[2]", "spark.driver.extraJavaOptions": java_options})
+    has_ended = False
+    try:
+        _use_common_classes(session)
+    finally:
+        has_ended = stop_session(session, max_seconds=_DUMP_SECONDS)
+    return has_ended
 
 
 def _use_common_classes(session: SparkSession) -> None:
@@ -91,7 +93,7 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _main() -> int:
     if len(sys.argv) > 1:
-        archive: ClassArchive | None = ClassArchive(path=Path(sys.argv[1]))
+        archive: ClassArchive | None = ClassArchive(stem=Path(sys.argv[1]))
     else:
         archive = ClassArchive.of(find_java_home(), Path(_find_spark_home(), "jars"))
     # What is recorded must not depend on where the user is, and must not appear there.

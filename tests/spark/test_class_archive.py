@@ -78,11 +78,16 @@ def test_an_archive_is_recorded_once_and_then_used(
     assert not archive.start_recording(), "another session has ended meanwhile"
     os.utime(archive.attempt, (0, 0))
     assert archive.start_recording(), "the recording of yesterday has not completed"
-    assert [command[-1] for command in recorders.commands] == [str(archive.path)] * 2
-    archive.path.touch()
-    os.utime(archive.path, (0, 0))
-    assert shlex.split(archive.java_options)[-1] == f"-XX:SharedArchiveFile={archive.path}"
-    assert archive.path.stat().st_mtime > 0
+    assert [command[-1] for command in recorders.commands] == [str(archive.stem)] * 2
+    archive.named(7).write_text("cut off")
+    assert archive.path == archive.named(7)
+    archive.named(7).write_text("cut")
+    assert archive.path is None
+    assert archive.java_options == ""
+    archive.named(7).write_text("classes")
+    os.utime(archive.named(7), (0, 0))
+    assert shlex.split(archive.java_options)[-1] == f"-XX:SharedArchiveFile={archive.named(7)}"
+    assert archive.named(7).stat().st_mtime > 0
     os.utime(archive.attempt, (0, 0))
     assert not archive.start_recording()
 
@@ -93,7 +98,7 @@ def test_archives_that_nobody_uses_are_removed(
     Recorders(monkeypatch)
     archive = ClassArchive.of(*installation)
     assert archive is not None
-    directory = archive.path.parent
+    directory = archive.stem.parent
     directory.mkdir(parents=True)
     for name in ("used.jsa", "unused.jsa", "killed.recorded"):
         (directory / name).touch()
@@ -145,7 +150,9 @@ def test_recorders_that_race_leave_one_archive_which_sessions_use(tmp_path: Path
         ).stdout.strip()
 
     assert use() == "1 10"
-    # A file that the JVM cannot use does no harm.
+    # The JVM would not start with a file that was cut off.
     archive.chmod(0o600)
-    archive.write_bytes(archive.read_bytes()[: 2**20])
-    assert use() == "1 10"
+    os.truncate(archive, 2**20)
+    # Nobody records again today.
+    (archive.parent / f"{archive.name.partition('-')[0]}.attempt").touch()
+    assert use() == "0 10"
