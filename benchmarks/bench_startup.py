@@ -106,11 +106,12 @@ def watch(pid: int, used: dict[int, tuple[str, float]], ended: threading.Event) 
 
 def kind_of(process: psutil.Process) -> str:
     """Return what a process below the driver is; workers have the command line of the daemon that forked them."""
-    line = " ".join(process.cmdline())
-    if "daemon" in line and "python" in line:
-        parent = process.parent()
-        return "workers" if parent is not None and parent.cmdline() == process.cmdline() else "daemon"
-    return "JVM" if "java" in line else "other"
+    if process.name() == "java":
+        return "JVM"
+    if not any(argument.endswith("daemon") for argument in process.cmdline()):
+        return "other"
+    parent = process.parent()
+    return "workers" if parent is not None and parent.cmdline() == process.cmdline() else "daemon"
 
 
 if __name__ == "__main__":
