@@ -127,7 +127,7 @@ def test_a_wrong_option_is_refused_before_anything_is_read(
     assert "SECRET" not in str(caught.value)
 
 
-def test_absent_tables_columns_and_files_are_clear_errors(spark: SparkSession, uri: str) -> None:
+def test_absent_tables_and_columns_are_clear_errors(spark: SparkSession, uri: str) -> None:
     with pytest.raises(DatasetNotFoundError, match="table"), translated("cannot read"):
         read_lance(spark, uri)
     lance_core.write_dataset(ROWS, uri)
@@ -146,6 +146,11 @@ def test_absent_tables_columns_and_files_are_clear_errors(spark: SparkSession, u
     with pytest.raises(InvalidInputError, match=misspelled) as caught, translated("cannot read"):
         read_lance(spark, uri, verison=1)
     assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_files_that_vanish_after_planning_are_a_clear_error(spark: SparkSession, uri: str) -> None:
+    lance_core.write_dataset(ROWS, uri)
     frame = read_lance(spark, uri)
     for path in (Path(uri) / "data").iterdir():
         path.unlink()
@@ -166,6 +171,7 @@ def test_options_of_the_store_are_hidden_in_plans(
     assert "hidden-" not in out + err
 
 
+@pytest.mark.slow
 def test_storage_options_of_the_session_apply_to_all_tables(spark: SparkSession, server: S3Server) -> None:
     uri = server.uri()
     lance_core.write_dataset(ROWS, uri, storage_options=server.options())

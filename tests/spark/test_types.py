@@ -153,6 +153,7 @@ def test_a_stored_type_that_spark_cannot_represent_is_refused(data_type: pa.Data
         spark_schema(pa.schema({"c": data_type}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
@@ -169,6 +170,7 @@ def test_a_value_that_spark_cannot_represent_is_refused(
         read_lance(spark, uri).collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "metadata", "message"),
     [
