@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from lance_pipelines.spark.verbs import compact, upsert, write
 
 WAIT_SECONDS = 60
 PLACES = {
-    "write": ("lance_pipelines.spark.writer", "write_partition"),
+    "write": ("lance_pipelines.spark.writer", "_write_partition"),
     "upsert": ("lance_pipelines.spark.verbs.merging", "_search"),
     "compact": ("lance_pipelines.spark.rewriter", "_execute"),
 }
@@ -70,6 +70,9 @@ def interfere(verb: str, event: str, marks: str) -> None:
 
     def execute(*arguments: Any) -> Any:
         result = real(*arguments)
+        if isinstance(result, Iterator):
+            # A generator writes its files while its results are taken.
+            result = iter(list(result))
         happen(event, Path(marks))
         return result
 
