@@ -26,7 +26,7 @@ def _declared(**values: object) -> DatasetDeclaration:
 
 def test_default_file_limits_match_the_guide() -> None:
     declaration = _declared()
-    documented = r"`max_rows_per_file` \(([0-9,]+)\) or `max_bytes_per_file` \((\d+) GiB\)"
+    documented = r"`maxRowsPerFile` \(([0-9,]+)\) or `maxBytesPerFile` \((\d+) GiB\)"
     [(rows, gibibytes)] = re.findall(documented, " ".join(GUIDE.read_text().split()))
     assert declaration.max_rows_per_file == int(rows.replace(",", ""))
     assert declaration.max_bytes_per_file == int(gibibytes) * 1024**3
