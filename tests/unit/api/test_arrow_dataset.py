@@ -97,7 +97,7 @@ QUERIES: dict[str, Callable[[Any], pa.Table]] = {
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
-def test_query_of_another_library_reads_only_the_columns_it_needs_and_gives_the_rows_of_the_arrow_table(
+def test_query_by_another_library_reads_only_needed_columns_and_returns_the_rows_of_the_arrow_table(
     table: pa.Table, dataset: lance_core.LanceDataset, store: CountingStore, query: Callable[[Any], pa.Table]
 ) -> None:
     expected = query(pyarrow.dataset.dataset(table))
@@ -116,7 +116,7 @@ def test_query_of_another_library_reads_only_the_columns_it_needs_and_gives_the_
     ],
     ids=["duckdb", "datafusion", "polars", "filter"],
 )
-def test_selective_query_of_all_columns_fetches_the_others_for_the_matching_rows_alone(
+def test_selective_query_of_all_columns_fetches_unfiltered_columns_for_matching_rows_only(
     table: pa.Table, dataset: lance_core.LanceDataset, store: CountingStore, query: Callable[[Any], pa.Table]
 ) -> None:
     assert query(dataset).to_pylist() == table.slice(7777, 1).to_pylist()
@@ -187,7 +187,7 @@ def _converted(numbers: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 
 @pytest.mark.parametrize("column", [*TYPED_VALUES, "dict"])
-def test_conditions_of_duckdb_on_any_type_select_the_rows_of_the_arrow_table(
+def test_duckdb_conditions_on_any_type_select_the_same_rows_as_in_the_arrow_table(
     typed: tuple[pa.Table, lance_core.LanceDataset], column: str
 ) -> None:
     table, dataset = typed
@@ -199,7 +199,7 @@ def test_conditions_of_duckdb_on_any_type_select_the_rows_of_the_arrow_table(
 
 
 @pytest.mark.parametrize("columns", [None, ["k", "s"]], ids=["dataset", "scanner"])
-def test_arrow_streams_carry_every_row_to_arrow_polars_and_pandas(
+def test_arrow_streams_deliver_every_row_to_arrow_polars_and_pandas(
     table: pa.Table, dataset: lance_core.LanceDataset, columns: list[str] | None
 ) -> None:
     source = dataset if columns is None else dataset.scanner(columns=columns)
@@ -210,7 +210,7 @@ def test_arrow_streams_carry_every_row_to_arrow_polars_and_pandas(
     assert pa.table(source).to_pandas()["s"].isna().sum() == expected["s"].null_count
 
 
-def test_frame_of_pandas_from_a_stream_reads_the_columns_and_rows_of_the_scan(
+def test_pandas_dataframe_from_a_stream_has_the_columns_and_rows_of_the_scan(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     wanted = {"columns": ["s"], "filter": "k < 20"}
@@ -229,7 +229,7 @@ def test_every_method_of_an_arrow_class_is_overridden(ours: type, arrows: type) 
     assert inherited <= ({"__reduce__"} if ours is lance_core.LanceScanner else set())
 
 
-def test_arrow_refuses_to_scan_a_dataset_by_itself(dataset: lance_core.LanceDataset) -> None:
+def test_scanning_a_dataset_with_the_scanner_of_arrow_is_refused(dataset: lance_core.LanceDataset) -> None:
     # As InMemoryDataset, to Arrow, it is valid but empty: no code may take it for the rows.
     refused: list[Callable[[], object]] = [
         lambda: pyarrow.dataset.Scanner.from_dataset(dataset),
@@ -243,7 +243,7 @@ def test_arrow_refuses_to_scan_a_dataset_by_itself(dataset: lance_core.LanceData
             call()
 
 
-def test_dataset_can_be_pickled_and_copied_and_is_equal_to_itself_alone(dataset: lance_core.LanceDataset) -> None:
+def test_dataset_can_be_pickled_and_copied_and_equals_only_itself(dataset: lance_core.LanceDataset) -> None:
     for twin in (pickle.loads(pickle.dumps(dataset)), copy.copy(dataset), copy.deepcopy(dataset)):
         assert isinstance(twin, pyarrow.dataset.Dataset)
         assert (twin.uri, twin.version, twin.count_rows()) == (dataset.uri, dataset.version, NUM_ROWS)
@@ -288,7 +288,7 @@ def test_filtered_view_combines_conditions_and_reads_like_a_dataset(
         dataset.filter("k > 3")
 
 
-def test_sorting_and_joining_give_datasets_in_memory(uri: str) -> None:
+def test_sorting_and_joining_return_in_memory_datasets(uri: str) -> None:
     trades = lance_core.write_dataset(pa.table({"t": [1, 5, 9], "g": ["a", "a", "b"]}), uri)
     quotes = pa.table({"t": [1, 4, 9], "g": ["a", "a", "a"], "q": [10, 40, 90]})
     assert trades.sort_by([("t", "descending")]).to_table()["t"].to_pylist() == [9, 5, 1]

@@ -125,7 +125,7 @@ def test_counting_rows_makes_no_storage_requests(dataset: lance_core.LanceDatase
     assert store.counts() == {}
 
 
-def test_opening_a_dataset_takes_one_listing_and_one_manifest(uri: str, store: CountingStore) -> None:
+def test_opening_a_dataset_lists_once_and_reads_one_manifest(uri: str, store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, uri)
     store.reset()
     lance_core.dataset(uri)
@@ -135,7 +135,7 @@ def test_opening_a_dataset_takes_one_listing_and_one_manifest(uri: str, store: C
     assert store.counts() == {"get": 1}
 
 
-def test_versions_are_numbered_without_reading_their_manifests(uri: str, store: CountingStore) -> None:
+def test_version_numbers_are_listed_without_reading_manifests(uri: str, store: CountingStore) -> None:
     for _ in range(5):
         dataset = lance_core.write_dataset(ROWS, uri, mode="append")
     store.reset()
@@ -281,7 +281,7 @@ def _fragments(uri: str) -> list[lance_core.LanceFragment]:
     return lance_core.dataset(uri).get_fragments()
 
 
-def test_asof_selects_the_last_version_before_a_moment(versions: str) -> None:
+def test_asof_selects_the_last_version_before_a_point_in_time(versions: str) -> None:
     first, second, third = lance_core.dataset(versions).versions()
     assert lance_core.dataset(versions, asof=second["timestamp"]).version == 1
     just_after = second["timestamp"] + timedelta(microseconds=1)
@@ -310,7 +310,7 @@ def test_tags_open_the_tagged_version(versions: str, store: CountingStore) -> No
         lance_core.dataset(versions).checkout_version(("b", 1))
 
 
-def test_missing_datasets_and_versions_are_named_in_the_error(uri: str, versions: str) -> None:
+def test_errors_about_missing_datasets_and_versions_name_them(uri: str, versions: str) -> None:
     for broken in (lambda: lance_core.dataset(f"{uri}-no"), lambda: lance_core.dataset(f"{uri}-no", version=1)):
         with pytest.raises(DatasetNotFoundError):
             broken()
@@ -358,7 +358,7 @@ def test_validate_finds_a_damaged_file(uri: str, store: CountingStore) -> None:
         dataset.validate()
 
 
-def test_constructor_of_a_dataset_takes_the_options_of_the_function(versions: str) -> None:
+def test_dataset_constructor_accepts_the_same_options_as_the_dataset_function(versions: str) -> None:
     session = lance_core.Session()
     dataset = lance_core.LanceDataset(versions, 1, metadata_cache_size_bytes=0, session=session)
     assert (dataset.version, dataset.session()) == (1, session)

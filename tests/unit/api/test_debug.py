@@ -41,7 +41,7 @@ def test_transactions_are_listed_newest_first(dataset: lance_core.LanceDataset, 
     assert all(f"\n  {arm} {{" in text for arm, text in zip(arms, shown, strict=True))
 
 
-def test_set_logger_writes_messages_of_the_library_to_a_file(tmp_path: Path) -> None:
+def test_set_logger_writes_log_messages_to_a_file(tmp_path: Path) -> None:
     before = log.LOGGER.handlers[:], log.LOGGER.level
     path = tmp_path / "lance.log"
     try:

@@ -33,7 +33,7 @@ def random_floats(count: int, seed: int) -> list[float]:
     return [value for value in [*anywhere, *middles, *even_middles] if not math.isnan(value)]
 
 
-def test_rounding_is_that_of_pylance() -> None:
+def test_bfloat16_numbers_are_rounded_as_in_pylance() -> None:
     floats = random_floats(3000, seed=1)
     assert bits(bfloat16_array(floats)) == bits(lance.arrow.bfloat16_array(floats))
     assert [BFloat16(value).as_float() for value in floats] == [
@@ -42,13 +42,13 @@ def test_rounding_is_that_of_pylance() -> None:
 
 
 @pytest.mark.parametrize("pattern", [0x7FC00001, 0x7F800001, 0xFF800001, 0xFFFFFFFF])
-def test_every_nan_stays_a_nan(pattern: int) -> None:
+def test_every_nan_remains_nan_as_bfloat16(pattern: int) -> None:
     floats = np.array([pattern], "<u4").view("<f4")
     rounded = bfloat16_module.floats_of_bits(bfloat16_module.bits_of_floats(floats))
     assert np.isnan(rounded).all()
 
 
-def test_every_number_has_the_text_and_the_bytes_of_pylance() -> None:
+def test_every_bfloat16_number_has_the_same_text_and_bytes_as_in_pylance() -> None:
     for pattern in range(0, 65536, 7):
         raw = pattern.to_bytes(2, "little")
         ours, theirs = BFloat16.from_bytes(raw), lance.arrow.BFloat16.from_bytes(raw)
@@ -58,7 +58,7 @@ def test_every_number_has_the_text_and_the_bytes_of_pylance() -> None:
         assert ours.as_float() == theirs.as_float() or math.isnan(theirs.as_float())
 
 
-def test_numbers_are_ordered_as_floats() -> None:
+def test_bfloat16_numbers_are_ordered_like_floats() -> None:
     one, two, nan = BFloat16(1), BFloat16(2.0), BFloat16(float("nan"))
     assert one < two <= two
     assert two > one >= one
@@ -72,13 +72,13 @@ def test_numbers_are_ordered_as_floats() -> None:
 
 
 @pytest.mark.parametrize("compare", [lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b])
-def test_numbers_and_floats_have_no_order(compare) -> None:
+def test_comparing_the_order_of_bfloat16_numbers_and_floats_is_refused(compare) -> None:
     with pytest.raises(TypeError, match="not supported between"):
         compare(BFloat16(1), 1.0)
 
 
 @pytest.mark.parametrize("value", ["1.5", None, b"ab", [1]])
-def test_what_is_not_a_number_is_refused(value) -> None:
+def test_bfloat16_of_a_value_that_is_not_a_number_is_refused(value) -> None:
     with pytest.raises(InvalidTypeError, match="must be a number"):
         BFloat16(value)
     with pytest.raises(InvalidTypeError, match="must be a number"):
@@ -86,12 +86,12 @@ def test_what_is_not_a_number_is_refused(value) -> None:
 
 
 @pytest.mark.parametrize("values", [5, "12", iter([1.0])])
-def test_values_must_be_a_sequence(values) -> None:
+def test_bfloat16_array_of_a_value_that_is_not_a_sequence_is_refused(values) -> None:
     with pytest.raises(InvalidTypeError, match="must be a sequence of numbers"):
         bfloat16_array(values)
 
 
-def test_number_is_read_from_two_bytes() -> None:
+def test_bfloat16_number_is_read_from_two_bytes() -> None:
     assert BFloat16.from_bytes(b"\x80?").as_float() == 1.0
     with pytest.raises(InvalidInputError, match="has 2 bytes, got 3"):
         BFloat16.from_bytes(b"abc")
@@ -99,7 +99,7 @@ def test_number_is_read_from_two_bytes() -> None:
         BFloat16.from_bytes(bytearray(b"ab"))
 
 
-def test_array_holds_numbers_and_nulls() -> None:
+def test_bfloat16_array_contains_numbers_and_nulls() -> None:
     array = bfloat16_array(VALUES)
     theirs = lance.arrow.bfloat16_array(VALUES)
     assert type(array) is BFloat16Array
@@ -114,7 +114,7 @@ def test_array_holds_numbers_and_nulls() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 21, 22, 40])
-def test_long_arrays_are_abbreviated_as_by_pylance(count: int) -> None:
+def test_long_bfloat16_arrays_are_abbreviated_as_in_pylance(count: int) -> None:
     values = [float(value) for value in range(count)]
     assert str(bfloat16_array(values)) == str(lance.arrow.bfloat16_array(values))
 
@@ -137,7 +137,7 @@ def test_scalars_compare_without_ml_dtypes(monkeypatch) -> None:
     assert bfloat16_array([1.0])[0] != 1.0
 
 
-def test_numpy_arrays_share_the_memory_of_slices() -> None:
+def test_numpy_array_of_a_slice_shares_its_memory() -> None:
     array = bfloat16_array([1.0, 2.0, 3.0, 4.0])[1:3]
     values = array.to_numpy()
     assert values.dtype == ml_dtypes.bfloat16
@@ -161,13 +161,13 @@ def test_array_is_created_from_a_numpy_array() -> None:
         BFloat16Array.from_numpy(values.reshape(2, 3))
 
 
-def test_missing_ml_dtypes_is_named(monkeypatch) -> None:
+def test_error_about_missing_ml_dtypes_names_the_package(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(ModuleNotFoundError, match="pip install ml_dtypes"):
         bfloat16_array([1.0]).to_numpy()
 
 
-def test_types_are_equal_and_pickled() -> None:
+def test_bfloat16_types_can_be_compared_and_pickled() -> None:
     array = bfloat16_array(VALUES)
     assert BFloat16Type() == array.type == pickle.loads(pickle.dumps(array.type))
     assert bits(pickle.loads(pickle.dumps(array))) == bits(array)
@@ -176,7 +176,7 @@ def test_types_are_equal_and_pickled() -> None:
 
 
 @pytest.mark.parametrize("dtype", [pa.float16(), pa.float32(), pa.float64()])
-def test_casts_between_floats_and_bfloat16_are_those_of_pylance(dtype: pa.DataType) -> None:
+def test_casts_between_floats_and_bfloat16_equal_those_of_pylance(dtype: pa.DataType) -> None:
     floats = pa.array([1.1, -2.5, 0.1, 65504.0, 1 + 2**-8, float("nan")]).cast(dtype)
     ours, theirs = cast(floats, BFloat16Type()), lance.arrow.cast(floats, lance.arrow.BFloat16Type())
     assert bits(ours) == bits(theirs)
@@ -184,7 +184,7 @@ def test_casts_between_floats_and_bfloat16_are_those_of_pylance(dtype: pa.DataTy
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "bf16"])
-def test_cast_takes_names_of_types(name: str) -> None:
+def test_cast_accepts_type_names(name: str) -> None:
     numbers = cast(pa.array([1.5, None]), name)
     assert numbers.type == BFloat16Type()
     assert cast(numbers, "float").to_pylist() == [1.5, None]
@@ -192,7 +192,7 @@ def test_cast_takes_names_of_types(name: str) -> None:
     assert cast(pa.array([1, 2]), "string").to_pylist() == ["1", "2"]
 
 
-def test_cast_keeps_nulls_and_the_bounds_of_slices() -> None:
+def test_cast_of_a_slice_keeps_its_nulls_and_bounds() -> None:
     floats = pa.array([0.0, 1.5, None, 2.5, 9.0])[1:4]
     assert cast(cast(floats, "bf16"), pa.float64()).to_pylist() == [1.5, None, 2.5]
     assert cast(cast(pa.array([0.0, 1.5, None, 2.5]), "bf16")[1:3], pa.float32()).to_pylist() == [1.5, None]
@@ -214,7 +214,7 @@ def test_cast_converts_each_chunk() -> None:
     assert cast(chunks, pa.float32()).to_pylist() == [1.0, 2.0, None]
 
 
-def test_cast_takes_the_arguments_of_pyarrow() -> None:
+def test_cast_accepts_the_arguments_of_pyarrow() -> None:
     assert cast(pa.array([1.5]), pa.int32(), safe=False).to_pylist() == [1]
     with pytest.raises(pa.ArrowInvalid, match="truncated"):
         cast(pa.array([1.5]), pa.int32())
@@ -226,7 +226,7 @@ def test_cast_between_bfloat16_and_integers_is_refused(given: pa.Array, target: 
         cast(given, target)
 
 
-def test_pandas_frames_hold_bfloat16_columns() -> None:
+def test_pandas_dataframes_can_contain_bfloat16_columns() -> None:
     frame = pa.table({"x": bfloat16_array([1.5, None, 2.0])}).to_pandas()
     assert type(frame["x"].array) is PandasBFloat16Array
     assert str(frame["x"].dtype) == "lance.bfloat16"
@@ -239,7 +239,7 @@ def test_pandas_frames_hold_bfloat16_columns() -> None:
     assert back.schema.field("x").type == BFloat16Type()
 
 
-def test_pandas_arrays_are_selected_from_as_others() -> None:
+def test_pandas_bfloat16_arrays_support_selection() -> None:
     array = PandasBFloat16Array(bfloat16_array([1.0, 2.0, 3.0, 4.0]))
     assert array[np.int64(-1)] == BFloat16(4)
     assert array[1:3].to_numpy().tolist() == [2.0, 3.0]
@@ -259,7 +259,7 @@ def test_pandas_arrays_are_selected_from_as_others() -> None:
     assert series.reindex([0, 9]).isna().tolist() == [False, True]
 
 
-def test_pandas_arrays_are_built_from_sequences_and_chunks() -> None:
+def test_pandas_bfloat16_arrays_are_built_from_sequences_and_chunks() -> None:
     assert list(PandasBFloat16Array._from_sequence([1.5, None, pd.NA])) == [BFloat16(1.5), None, None]
     assert len(PandasBFloat16Array(pa.chunked_array([], BFloat16Type()))) == 0
     chunks = pa.chunked_array([bfloat16_array([1.0]), bfloat16_array([2.0])])
@@ -268,7 +268,7 @@ def test_pandas_arrays_are_built_from_sequences_and_chunks() -> None:
     assert PandasBFloat16Array.from_numpy(values).to_numpy().tolist() == [1.0, 2.0]
 
 
-def test_pandas_dtype_refuses_other_names() -> None:
+def test_pandas_bfloat16_dtype_refuses_other_names() -> None:
     dtype = BFloat16Type().to_pandas_dtype()
     assert type(dtype).construct_from_string("lance.bfloat16") == dtype
     with pytest.raises(TypeError, match="'float16'"):

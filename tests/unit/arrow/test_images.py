@@ -35,7 +35,7 @@ def paths(tmp_path: Path) -> list[str]:
     return [str(names[0]), names[1].as_uri()]
 
 
-def test_images_are_read_decoded_and_encoded_as_by_pylance(paths: list[str]) -> None:
+def test_images_are_read_decoded_and_encoded_as_in_pylance(paths: list[str]) -> None:
     uris, theirs = ImageURIArray.from_uris(paths), lance.arrow.ImageURIArray.from_uris(paths)
     files, their_files = uris.read_uris(), theirs.read_uris()
     pixels, their_pixels = files.to_tensor(), their_files.to_tensor()
@@ -53,7 +53,7 @@ def test_images_are_read_decoded_and_encoded_as_by_pylance(paths: list[str]) -> 
     assert pixels.type.arrow_type == pa.uint8()
 
 
-def test_files_are_read_into_large_arrays(paths: list[str]) -> None:
+def test_image_files_can_be_read_into_large_arrays(paths: list[str]) -> None:
     files = ImageURIArray.from_uris(paths).read_uris(storage_type=pa.large_binary())
     assert files.type == EncodedImageType(pa.large_binary())
     assert files.to_tensor().to_encoded(storage_type=pa.large_binary()).type == EncodedImageType(pa.large_binary())
@@ -61,7 +61,7 @@ def test_files_are_read_into_large_arrays(paths: list[str]) -> None:
         ImageURIArray.from_uris(paths).read_uris(pa.string())
 
 
-def test_unreadable_files_raise_the_same_errors_as_in_pylance(tmp_path: Path) -> None:
+def test_unreadable_image_files_raise_the_same_errors_as_in_pylance(tmp_path: Path) -> None:
     for library in (lance.arrow.ImageURIArray, ImageURIArray):
         with pytest.raises(FileNotFoundError):
             library.from_uris([str(tmp_path / "none.png")]).read_uris()
@@ -91,7 +91,7 @@ def test_images_on_the_web_are_downloaded_and_missing_ones_are_null() -> None:
     assert [warning.filename for warning in warned] == [__file__]
 
 
-def test_nulls_are_kept_by_every_array_but_pixels() -> None:
+def test_every_image_array_except_pixels_keeps_nulls() -> None:
     uris = ImageURIArray.from_uris(["/a", None])
     assert uris.to_pylist() == ["/a", None]
     files = uris[1:].read_uris()
@@ -101,7 +101,7 @@ def test_nulls_are_kept_by_every_array_but_pixels() -> None:
         files.to_tensor()
 
 
-def test_own_decoders_and_encoders_replace_pillow(monkeypatch) -> None:
+def test_user_defined_decoders_and_encoders_replace_pillow(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     files = ImageArray.from_array(pa.array([b"a", b"b"]))
@@ -148,7 +148,7 @@ def test_images_that_do_not_fit_one_tensor_are_refused(tmp_path: Path) -> None:
         pa.FixedShapeTensorArray.from_numpy_ndarray(PIXELS),
     ],
 )
-def test_images_of_each_kind_become_the_same_arrays_as_in_pylance(images) -> None:
+def test_images_of_each_kind_are_converted_to_the_same_arrays_as_in_pylance(images) -> None:
     ours, theirs = ImageArray.from_array(images), lance.arrow.ImageArray.from_array(images)
     assert type(ours).__name__ == type(theirs).__name__
     assert ours.storage.equals(theirs.storage)
@@ -161,7 +161,7 @@ def test_images_of_other_types_are_refused(images) -> None:
         ImageArray.from_array(images)
 
 
-def test_types_check_their_storage_types() -> None:
+def test_image_types_check_their_storage_types() -> None:
     with pytest.raises(InvalidInputError, match="must be a string type, found binary"):
         ImageURIType(pa.binary())
     with pytest.raises(InvalidInputError, match="must be a binary type, found string"):
@@ -182,14 +182,14 @@ def test_types_check_their_storage_types() -> None:
         FixedShapeImageTensorType(pa.float32(), (4, 5)),
     ],
 )
-def test_types_are_pickled(dtype: pa.ExtensionType) -> None:
+def test_image_types_can_be_pickled(dtype: pa.ExtensionType) -> None:
     again = pickle.loads(pickle.dumps(dtype))
     assert again == dtype
     assert again.storage_type == dtype.storage_type
     assert tuple(getattr(again, "shape", ())) == tuple(getattr(dtype, "shape", ()))
 
 
-def test_texts_show_the_beginning_of_each_image() -> None:
+def test_text_of_an_image_array_shows_the_beginning_of_each_image() -> None:
     assert repr(ImageURIArray.from_uris(["/a"])).endswith("\n['/a']")
     files = EncodedImageArray.from_storage(EncodedImageType(), pa.array([b"x" * 100]))
     assert repr(files).endswith(f"\n[{b'x' * 30!r}]")

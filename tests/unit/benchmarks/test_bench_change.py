@@ -26,7 +26,7 @@ def test_change_benchmark_reports_every_operation(tmp_path):
 
 
 @pytest.mark.slow
-def test_change_benchmark_measures_memory_in_processes_of_their_own(tmp_path):
+def test_change_benchmark_measures_memory_in_separate_processes(tmp_path):
     found = run(tmp_path, "--operations", "drop a column")
     (row,) = (line for line in found.splitlines() if "drop a column" in line)
     assert all(int(cell) > 50 for cell in row.replace("│", " ").split()[-2:])

@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_contention.py"
 
 @pytest.mark.parametrize("place", ["--workdir", "--s3"])
 @pytest.mark.slow
-def test_contention_benchmark_races_both_implementations(tmp_path, place):
+def test_contention_benchmark_runs_concurrent_writers_of_both_implementations(tmp_path, place):
     command = [
         sys.executable,
         str(SCRIPT),

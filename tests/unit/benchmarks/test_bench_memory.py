@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_memory.py"
 
 
 @pytest.mark.slow
-def test_benchmark_of_memory_reports_every_read_and_removes_its_tables(tmp_path):
+def test_memory_benchmark_reports_every_read_and_removes_its_tables(tmp_path):
     command = [sys.executable, str(SCRIPT), "--gigabytes", "0.01", "--fragments", "2", "--workdir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

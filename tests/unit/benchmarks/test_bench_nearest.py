@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_nearest.py"
 
 
 @pytest.mark.slow
-def test_benchmark_of_searches_reports_every_metric(tmp_path):
+def test_nearest_neighbor_benchmark_reports_every_metric(tmp_path):
     command = [sys.executable, str(SCRIPT), "--rows", "2000", "--runs", "1", "--workdir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -31,11 +31,11 @@ def test_blob_column_is_split_by_the_sizes_of_its_values() -> None:
     assert _cut(blob_field("b"), [], 10) == []
 
 
-def test_external_references_do_not_count_toward_the_size_of_a_piece() -> None:
+def test_external_references_do_not_count_toward_the_batch_size() -> None:
     assert _cut(blob_field("b"), [_value(100, EXTERNAL)] * 3, 10) == [(0, 3)]
 
 
-def test_blobs_below_structs_and_lists_count_toward_the_size_of_a_piece() -> None:
+def test_blobs_in_structs_and_lists_count_toward_the_batch_size() -> None:
     struct = pa.field("s", pa.struct([blob_field("b"), pa.field("k", pa.int64())]))
     rows = [{"b": _value(8), "k": 1}, None, {"b": None, "k": 2}, {"b": _value(8), "k": 3}]
     assert _cut(struct, rows, 10) == [(0, 3), (3, 4)]

@@ -132,7 +132,7 @@ def test_managed_blob_that_leaves_the_table_root_raises_corrupt_data(store: Memo
             act(_of(store, (MANAGED, 0, 1, 0, uri)))
 
 
-def test_first_generation_descriptors_of_2_0_mark_nulls_by_position(store: MemoryStore) -> None:
+def test_first_generation_descriptors_in_format_2_0_mark_nulls_by_position(store: MemoryStore) -> None:
     rows = pa.array([{"position": p, "size": s} for p, s in ((1, 0), (0, 0), (2, 3))])
     rows = rows.cast(pa.struct([("position", pa.uint64()), ("size", pa.uint64())]))
     found = BlobDescriptors.of(rows, Location(store, "t/data/f.lance"), FileLocator(store, "t"))
@@ -150,7 +150,7 @@ class _Counting(MemoryStore):
         return super().get_ranges(path, ranges)
 
 
-def test_descriptors_read_every_object_once(tmp_path) -> None:
+def test_reading_blob_descriptors_reads_every_object_once(tmp_path) -> None:
     store = _Counting()
     store.put("t/data/f.lance", b"0123456789")
     for blob_id in (1, 2):

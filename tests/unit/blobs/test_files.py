@@ -124,7 +124,7 @@ def test_blob_file_refuses_invalid_sizes_and_positions(store: _Counting) -> None
         file.seek(0, 9)
 
 
-def test_blob_column_yields_a_file_object_per_value() -> None:
+def test_blob_column_yields_one_file_object_per_value() -> None:
     column = BlobColumn(pa.chunked_array([[b"ab", None], [b""]], pa.large_binary()))
     assert [None if file is None else file.read() for file in column] == [b"ab", None, b""]
     for wrong in ([b"ab"], pa.array([1])):

@@ -48,7 +48,7 @@ def test_value_that_grows_beyond_the_limit_is_dropped_and_others_stay() -> None:
     assert (cache.get((0, 0)), cache.get((0, 1)), cache.num_bytes) == (None, ["kept"], 50)
 
 
-def test_resizing_another_value_than_the_cached_one_has_no_effect() -> None:
+def test_resizing_a_value_that_is_not_the_cached_one_has_no_effect() -> None:
     cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
     cache.put((0, 0), ["value"], 10)
     cache.resize((0, 0), ["value"], 60)

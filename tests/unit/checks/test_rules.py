@@ -37,18 +37,18 @@ def test_every_declared_check_has_a_rule_in_the_same_order() -> None:
     assert list(RULES) == list(DEFAULT_SEVERITIES)
 
 
-def test_rows_agree_with_the_event_and_the_files(uri) -> None:
+def test_rows_check_passes_when_event_and_files_agree(uri) -> None:
     text = "5 rows, as Dagster's event for this version records; the files of 2 of 2 fragments agree"
     assert check("rows", uri, recorded_rows=5) == (True, text)
     assert check("rows", uri) == (True, "5 rows; the files of 2 of 2 fragments agree")
 
 
-def test_rows_fail_if_the_event_records_another_number(uri) -> None:
+def test_rows_check_fails_if_the_event_records_a_different_number(uri) -> None:
     text = "the manifest has 5 rows, but Dagster's event for this version records 6"
     assert check("rows", uri, recorded_rows=6) == (False, text)
 
 
-def test_rows_fail_if_a_file_has_another_number_of_rows(uri) -> None:
+def test_rows_check_fails_if_a_file_has_a_different_number_of_rows(uri) -> None:
     first, second = sorted(Path(uri, "data").iterdir(), key=lambda path: path.stat().st_mtime)
     first.write_bytes(second.read_bytes())
     passed, text = check("rows", uri)
@@ -56,13 +56,13 @@ def test_rows_fail_if_a_file_has_another_number_of_rows(uri) -> None:
     assert first.name in text
 
 
-def test_fragments_fail_when_compaction_is_due(uri) -> None:
+def test_fragments_check_fails_when_compaction_is_due(uri) -> None:
     due = MaintenancePolicy(compaction=CompactionPolicy(min_small_fragments=2))
     assert check("fragments", uri) == (True, "2 small fragments < 16")
     assert check("fragments", uri, policy=due) == (False, "2 small fragments >= 2")
 
 
-def test_deletions_fail_above_the_limit_even_if_the_policy_is_disabled(uri) -> None:
+def test_deletions_check_fails_above_the_limit_even_if_the_policy_is_disabled(uri) -> None:
     assert check("deletions", uri)[0]
     lance_core.dataset(uri).delete("id = 4")
     text = "1 fragment with more than 0.1 of the rows deleted, 1 deleted row >= 1"
@@ -71,7 +71,7 @@ def test_deletions_fail_above_the_limit_even_if_the_policy_is_disabled(uri) -> N
     assert check("deletions", uri, policy=MaintenancePolicy(deletion=DeletionPolicy(max_deleted_fraction=0.6)))[0]
 
 
-def test_schema_names_every_change_since_the_last_evaluation(uri) -> None:
+def test_schema_check_names_every_change_since_the_last_evaluation(uri) -> None:
     assert check("schema", uri) == (True, "1 column; no earlier evaluation to compare with")
     assert check("schema", uri, earlier_columns={"id": "int64"}) == (
         True,
@@ -82,7 +82,7 @@ def test_schema_names_every_change_since_the_last_evaluation(uri) -> None:
     assert check("schema", uri, earlier_columns={}) == (False, "id was added")
 
 
-def test_freshness_is_the_age_of_the_last_change_of_rows(uri) -> None:
+def test_freshness_check_measures_the_age_of_the_last_row_change(uri) -> None:
     now = time.time() + 3600
     limits = {"max_age": timedelta(hours=2)}
     passed, text = check("freshness", uri, now=now, changed_version=2, settings=limits)
@@ -93,19 +93,21 @@ def test_freshness_is_the_age_of_the_last_change_of_rows(uri) -> None:
     assert text.endswith(" ago (version 1); the limit is 2 hours")
 
 
-def test_freshness_of_a_change_whose_version_was_removed_is_at_least_that_of_the_oldest_version(uri) -> None:
+def test_freshness_check_after_the_changing_version_was_removed_reports_at_least_the_age_of_the_oldest_version(
+    uri,
+) -> None:
     passed, text = check("freshness", uri, now=time.time() + 7300, settings={"max_age": timedelta(hours=1)})
     assert not passed
     assert "last changed at least 2 hours" in text
 
 
-def test_key_nulls_name_the_column_and_the_first_row(uri) -> None:
+def test_key_nulls_check_names_the_column_and_the_first_row(uri) -> None:
     assert check("key_nulls", uri) == (False, "'id' is null in 1 row, first in fragment 0 row 2")
     lance_core.dataset(uri).delete("id IS NULL")
     assert check("key_nulls", uri) == (True, "no nulls in id")
 
 
-def test_key_unique_names_the_repeated_key_and_its_rows(uri) -> None:
+def test_key_unique_check_names_the_repeated_key_and_its_rows(uri) -> None:
     assert check("key_unique", uri) == (True, "id is unique in 4 rows")
     lance_core.write_dataset(pa.table({"id": [2]}), uri, mode="append")
     passed, text = check("key_unique", uri)
@@ -119,7 +121,7 @@ def test_a_key_column_that_does_not_exist_is_reported_as_a_problem(uri) -> None:
         assert evaluate(name, bad).text == "key column 'x' does not exist; the dataset has ['id']"
 
 
-def test_orphans_are_measured_against_the_limit_and_named(uri) -> None:
+def test_orphans_check_compares_with_the_limit_and_names_the_files(uri) -> None:
     assert check("orphans", uri) == (True, "0 files that no version references, 0 bytes")
     Path(uri, "data", "notes.txt").write_text("x" * 3000)
     passed, text = check("orphans", uri, settings={"max_orphan_bytes": 2000})
@@ -134,7 +136,7 @@ def test_old_versions_are_not_orphaned(uri) -> None:
     assert check("orphans", uri, settings={"max_orphan_bytes": 0})[0]
 
 
-def test_verify_reports_what_the_doctor_finds(uri) -> None:
+def test_verify_check_reports_the_problems_that_the_doctor_finds(uri) -> None:
     assert check("verify", uri) == (True, "no problems; the files of 2 fragments match the manifest")
     next(Path(uri, "data").iterdir()).unlink()
     passed, text = check("verify", uri)
@@ -142,7 +144,7 @@ def test_verify_reports_what_the_doctor_finds(uri) -> None:
     assert text.startswith("lance-core doctor finds 1 problem: missing data file")
 
 
-def test_verify_reports_a_damaged_file(uri) -> None:
+def test_verify_check_reports_a_damaged_file(uri) -> None:
     path = next(Path(uri, "data").iterdir())
     path.write_bytes(path.read_bytes()[:-1])
     passed, text = check("verify", uri)
@@ -150,7 +152,7 @@ def test_verify_reports_a_damaged_file(uri) -> None:
     assert path.name in text
 
 
-def test_pylance_reads_the_version(uri) -> None:
+def test_pylance_check_passes_if_pylance_reads_the_version(uri) -> None:
     assert check("pylance", uri) == (True, "pylance validated the version and read 5 rows")
 
 
@@ -164,7 +166,7 @@ def test_pylance_failure_is_reported_as_a_problem(uri) -> None:
     assert finding.text.startswith("pylance cannot read version 2: ")
 
 
-def test_pylance_is_skipped_with_the_reason_if_it_is_not_installed(uri, monkeypatch) -> None:
+def test_pylance_check_without_pylance_is_skipped_with_the_reason(uri, monkeypatch) -> None:
     monkeypatch.setattr(rules, "_REFERENCE_MODULE", "no_such_module")
     assert check("pylance", uri) == (True, "skipped: pylance is not installed (pip install pylance)")
 

@@ -28,7 +28,7 @@ def test_a_repeated_key_is_found_with_its_first_and_last_row(uri) -> None:
     assert (example.values, example.num_rows, example.addresses) == ({"id": 2}, 3, ((0, 1), (1, 3)))
 
 
-def test_a_key_of_several_columns_repeats_only_if_all_are_equal(uri) -> None:
+def test_a_key_of_several_columns_repeats_only_if_all_values_are_equal(uri) -> None:
     dataset = table(uri, pa.table({"a": [1, 1, 2, 2], "b": ["x", "y", "x", "x"]}))
     (example,) = find_duplicates(dataset, ["a", "b"]).examples
     assert (example.values, example.num_rows) == ({"a": 2, "b": "x"}, 2)
@@ -72,13 +72,13 @@ def test_every_comparable_type_can_be_a_key(uri, values) -> None:
 
 
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
-def test_nan_and_zero_are_equal_in_all_their_forms(uri, type_) -> None:
+def test_all_forms_of_nan_and_of_zero_are_equal_as_keys(uri, type_) -> None:
     odd = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
     keys = pa.array(np.array([np.nan, odd, -np.nan, 0.0, -0.0, 1.0])).cast(type_)
     assert find_duplicates(table(uri, pa.table({"key": keys})), ["key"]).surplus_rows == 3
 
 
-def test_columns_may_have_the_names_that_the_search_uses(uri) -> None:
+def test_columns_may_have_the_same_names_as_internal_columns_of_the_search(uri) -> None:
     rows = pa.table({"first": [1, 1, 2], "last": [1, 1, 2], "count": [1, 1, 2], "0": [5, 5, 5]})
     found = find_duplicates(table(uri, rows), rows.column_names[::-1])
     assert found.examples[0].values == {"0": 5, "count": 1, "last": 1, "first": 1}
@@ -89,7 +89,7 @@ def test_a_list_column_cannot_be_a_key(uri) -> None:
         find_duplicates(table(uri, pa.table({"v": [[1]]})), ["v"])
 
 
-def test_a_missing_key_column_is_named_with_the_columns_that_exist(uri) -> None:
+def test_error_about_a_missing_key_column_lists_the_existing_columns(uri) -> None:
     with pytest.raises(NotFoundError, match=r"key column 'x' does not exist; the dataset has \['id'\]"):
         find_duplicates(table(uri, pa.table({"id": [1]})), ["x"])
 
@@ -100,7 +100,7 @@ def test_different_keys_with_equal_hashes_are_not_reported(uri, monkeypatch) -> 
     assert (found.surplus_rows, [example.values for example in found.examples]) == (1, [{"id": 2}])
 
 
-def test_hashes_that_do_not_fit_into_memory_go_through_files(uri, monkeypatch) -> None:
+def test_hashes_that_do_not_fit_into_memory_are_spilled_to_files(uri, monkeypatch) -> None:
     monkeypatch.setattr(unique_keys, "_BUFFERED_ROWS", 64)
     ids = np.random.default_rng(1).permutation(1000)
     ids[[17, 900]] = ids[3]
@@ -119,7 +119,7 @@ def test_too_many_candidates_are_counted_by_their_hashes(uri) -> None:
     assert (found.surplus_rows, found.is_exact, len(found.examples)) == (4, False, 2)
 
 
-def test_the_progress_counts_the_rows(uri) -> None:
+def test_progress_of_the_key_search_counts_the_rows(uri) -> None:
     reports: list[Progress] = []
     find_duplicates(table(uri, pa.table({"id": [1, 1]}), pa.table({"id": [2]})), ["id"], reports.append)
     assert [(each.stage, each.rows, each.tasks) for each in reports] == [

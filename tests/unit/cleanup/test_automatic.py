@@ -57,7 +57,7 @@ def test_automatic_cleanup_keeps_versions_newer_than_ten_minutes_by_default(
 
 
 @pytest.mark.parametrize("values", [{}, {"older_than": "0s"}, {"referenced_branch": "true"}])
-def test_automatic_cleanup_without_a_retention_term_removes_every_old_version(values: dict[str, str]) -> None:
+def test_automatic_cleanup_without_a_retention_setting_removes_every_old_version(values: dict[str, str]) -> None:
     due = _due(1, interval="1", **values)
     assert due is not None
     assert (due.policy.older_than, due.policy.retain_versions) == (None, None)

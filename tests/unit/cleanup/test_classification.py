@@ -106,7 +106,7 @@ BOUNDED = [path for path in NAMED_BY_NONE if path.startswith(("_transactions", "
 
 
 @pytest.mark.parametrize("path", NAMED_BY_NONE)
-def test_unreferenced_file_newer_than_the_oldest_version_is_bounded_as_in_pylance(path: str) -> None:
+def test_unreferenced_file_newer_than_the_oldest_version_is_classified_as_in_pylance(path: str) -> None:
     expected = PROTECTED if path in BOUNDED else REMOVABLE
     assert _classify(path, age=15, oldest_kept=NOW - 20 * DAY).state is expected
     assert _classify(path, age=0, oldest_kept=NOW - 20 * DAY, delete_unverified=True).state is expected
@@ -170,7 +170,7 @@ LEFT_BY_KILLED_WRITERS = [
 
 @pytest.mark.parametrize("oldest_kept", [None, NOW - 20 * DAY])
 @pytest.mark.parametrize("path", LEFT_BY_KILLED_WRITERS)
-def test_leftovers_of_crashed_writers_become_removable_by_their_age_alone(path: str, oldest_kept: float | None) -> None:
+def test_leftovers_of_crashed_writers_become_removable_by_age_alone(path: str, oldest_kept: float | None) -> None:
     assert _classify(path, age=6.99, oldest_kept=oldest_kept).state is PROTECTED
     assert _classify(path, age=0, delete_unverified=True, oldest_kept=oldest_kept).state is REMOVABLE
     old = _classify(path, age=7.01, oldest_kept=oldest_kept)

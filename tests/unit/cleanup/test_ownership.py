@@ -57,7 +57,7 @@ def test_manifest_owns_all_the_files_it_references() -> None:
     assert owners_of(_manifest(), "/t") == own | BORROWED
 
 
-def test_branch_manifest_holds_the_files_it_references_in_its_root() -> None:
+def test_branch_manifest_owns_the_files_it_references_in_its_root() -> None:
     assert borrowed_owners(_manifest(), "/t") == BORROWED
 
 

@@ -56,7 +56,7 @@ def _stride_after(stride: Stride, clock: Clock, *, pause: float, actions: int, s
 
 
 @pytest.mark.parametrize(("per_second", "first"), [(1, 1), (40, 4), (80, 8), (1000, 8), (None, 8)])
-def test_first_stride_is_short(per_second: int | None, first: int) -> None:
+def test_first_pacing_stride_is_short(per_second: int | None, first: int) -> None:
     assert Stride(per_second, 8, clock=Clock().read).length == first
 
 
@@ -78,7 +78,7 @@ def test_first_stride_is_short(per_second: int | None, first: int) -> None:
         (None, 5.0, 0, 5.0, 8),
     ],
 )
-def test_stride_takes_at_most_four_pauses_and_one_second(
+def test_pacing_stride_lasts_at_most_four_pauses_and_one_second(
     per_second: int | None, pause: float, actions: int, seconds: float, length: int
 ) -> None:
     clock = Clock()
@@ -86,7 +86,7 @@ def test_stride_takes_at_most_four_pauses_and_one_second(
     assert _stride_after(stride, clock, pause=pause, actions=actions, seconds=seconds) == length
 
 
-def test_stride_recovers_after_a_slow_one() -> None:
+def test_pacing_stride_grows_again_after_a_slow_stride() -> None:
     clock = Clock()
     stride = Stride(None, 1, clock=clock.read)
     assert _stride_after(stride, clock, pause=0.25, actions=32, seconds=64) == 1

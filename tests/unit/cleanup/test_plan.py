@@ -140,7 +140,7 @@ def test_cleanup_treats_a_copied_branch_as_its_own_table(
 
 
 @pytest.mark.parametrize("flag", [FeatureFlag.MANAGED_BLOBS, FeatureFlag.FRAGMENT_REUSE_FILES, 1 << 40])
-def test_an_unknown_feature_of_any_version_ends_the_cleanup(
+def test_an_unknown_feature_in_any_version_stops_the_cleanup(
     dataset: lance_core.LanceDataset, store: CountingStore, flag: int
 ) -> None:
     def change(message) -> None:
@@ -311,7 +311,7 @@ def test_shared_files_are_removed_with_the_last_version_that_references_them(uri
     assert turns == sorted(turns, key=lambda turn: turn or 0)
 
 
-def test_late_tag_saves_every_file_that_the_tagged_version_references(
+def test_late_tag_protects_every_file_that_the_tagged_version_references(
     uri: str, store: CountingStore, one_at_a_time: None
 ) -> None:
     for number in range(6):
@@ -324,7 +324,7 @@ def test_late_tag_saves_every_file_that_the_tagged_version_references(
     assert dataset.checkout_version("late").to_table()["a"].to_pylist() == [0, 1, 2, 3]
 
 
-def test_slow_cleanup_checks_for_new_tags_as_often_as_time_passes(
+def test_slow_cleanup_checks_for_new_tags_at_regular_intervals(
     dataset: lance_core.LanceDataset, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removal.Pace, "wait", lambda pace: None)
@@ -338,7 +338,7 @@ def test_slow_cleanup_checks_for_new_tags_as_often_as_time_passes(
     assert looks[-1] == len(steps) - 1
 
 
-def test_unreadable_tag_ends_the_cleanup_before_any_removal(
+def test_unreadable_tag_stops_the_cleanup_before_any_removal(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -364,7 +364,7 @@ def test_files_of_a_version_that_another_cleanup_removes_stay_protected(
     assert plan.execute().old_versions == 2
 
 
-def test_tag_on_a_version_that_another_process_removed_spares_nothing(
+def test_tag_on_a_version_that_another_process_removed_protects_nothing(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -422,7 +422,7 @@ def test_manifest_stays_when_a_file_of_its_version_cannot_be_removed(
     assert {file.state for file in plan_cleanup(dataset, ALL).paths} == {PathState.KEPT}
 
 
-def test_cleanup_counts_a_file_removed_despite_a_lost_response(
+def test_cleanup_counts_a_file_as_removed_despite_a_lost_response(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     """The response was lost."""
@@ -442,7 +442,7 @@ def test_cleanup_counts_a_manifest_that_cannot_be_removed(
     assert dataset.cleanup_old_versions(timedelta(0)).old_versions == 3
 
 
-def test_failed_listing_ends_the_cleanup_before_any_removal(
+def test_failed_listing_stops_the_cleanup_before_any_removal(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     plan = plan_cleanup(dataset, ALL)

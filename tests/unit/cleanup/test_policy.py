@@ -21,7 +21,7 @@ def _selected(policy: CleanupPolicy, versions: list[int]) -> list[int]:
     return [version for version in versions if rule.selects(version, version * DAY_NS)]
 
 
-def test_cleanup_policy_without_a_term_keeps_two_weeks() -> None:
+def test_cleanup_policy_without_settings_keeps_two_weeks() -> None:
     assert CleanupPolicy.of().older_than == timedelta(days=14)
     assert CleanupPolicy.of(retain_versions=1).older_than is None
     assert CleanupPolicy.of(versions=[1]).older_than is None
@@ -45,7 +45,9 @@ def test_cleanup_policy_without_a_term_keeps_two_weeks() -> None:
         (CleanupPolicy.of(timedelta(days=200)), []),
     ],
 )
-def test_cleanup_policy_removes_only_versions_that_meet_every_term(policy: CleanupPolicy, selected: list[int]) -> None:
+def test_cleanup_policy_removes_only_versions_that_meet_every_condition(
+    policy: CleanupPolicy, selected: list[int]
+) -> None:
     assert _selected(policy, [80, 85, 90, 95, 99]) == selected
 
 
@@ -87,13 +89,13 @@ def test_cleanup_policy_with_a_value_of_another_type_raises_invalid_type(argumen
     assert isinstance(caught.value, TypeError)
 
 
-def test_policy_accepts_numpy_booleans_and_none() -> None:
+def test_cleanup_policy_accepts_numpy_booleans_and_none() -> None:
     policy = CleanupPolicy.of(delete_unverified=np.True_, error_if_tagged_old_versions=np.False_)
     assert (policy.delete_unverified, policy.error_if_tagged_old_versions) == (True, False)
     policy = CleanupPolicy.of(delete_unverified=None, error_if_tagged_old_versions=None)
     assert (policy.delete_unverified, policy.error_if_tagged_old_versions) == (False, True)
 
 
-def test_cleanup_policy_takes_versions_from_any_iterable() -> None:
+def test_cleanup_policy_accepts_versions_from_any_iterable() -> None:
     for versions in ((1, 2), {1, 2}, range(1, 3), iter([1, 2]), np.array([1, 2])):
         assert CleanupPolicy.of(versions=versions).versions == {1, 2}

@@ -66,7 +66,7 @@ def test_added_columns_never_get_the_id_of_a_dropped_column(dataset: lance_core.
     assert latest.lance_schema.fields[-1].id == 3
 
 
-def test_a_struct_with_the_name_of_a_struct_adds_its_members(dataset: lance_core.LanceDataset) -> None:
+def test_adding_a_struct_with_the_name_of_an_existing_struct_adds_its_members(dataset: lance_core.LanceDataset) -> None:
     dataset.add_columns(pa.schema([pa.field("s", pa.struct([pa.field("y", pa.int8())]))], metadata={"k": "v"}))
     assert dataset.to_table()["s"].to_pylist() == [{"x": 1, "y": None}] * 4
     assert dataset.schema_metadata == {"k": "v"}
@@ -120,7 +120,7 @@ def test_columns_that_cannot_be_added_are_refused_and_change_nothing(
     assert len(dataset.to_table()) == 4
 
 
-def test_a_refused_addition_of_values_leaves_no_data_file(
+def test_refused_add_columns_with_values_leaves_no_data_file(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     files = {info.path for info in store.inner.list("table/data")}
@@ -149,7 +149,7 @@ def test_expressions_are_planned_once_and_evaluated_for_several_small_fragments_
     dataset.validate()
 
 
-def test_an_expression_is_evaluated_for_the_fragments_that_another_writer_appended(
+def test_an_expression_is_evaluated_for_fragments_that_another_writer_appended(
     dataset: lance_core.LanceDataset, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated = []
@@ -234,22 +234,22 @@ def test_a_damaged_result_in_a_checkpoint_is_a_storage_error(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("version", "column"), [("0.1", "b"), ("2.1", "s")])
-def test_tables_of_formats_that_cannot_lack_the_values_are_refused(uri: str, version: str, column: str) -> None:
+def test_adding_null_columns_to_tables_of_formats_that_require_values_is_refused(
+    uri: str, version: str, column: str
+) -> None:
     dataset = lance_core.write_dataset(ROWS, uri, data_storage_version=version)
     with pytest.raises(NotSupportedError, match="format"):
         dataset.add_columns(pa.field(column, pa.struct([pa.field("y", pa.int8())])))
 
 
-def test_columns_are_added_on_top_of_rows_that_another_writer_appended(
-    dataset: lance_core.LanceDataset, uri: str
-) -> None:
+def test_columns_are_added_after_another_writer_appended_rows(dataset: lance_core.LanceDataset, uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, mode="append")
     dataset.add_columns(pa.field("b", pa.int64()))
     assert dataset.version == 3
     assert dataset.count_rows("b is null") == 8
 
 
-def test_a_column_that_another_writer_added_first_is_refused(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_adding_a_column_that_another_writer_added_first_is_refused(dataset: lance_core.LanceDataset, uri: str) -> None:
     lance_core.dataset(uri).add_columns(pa.field("b", pa.int64()))
     with pytest.raises(SchemaMismatchError, match="column 'b' already exists"):
         dataset.add_columns(pa.field("b", pa.string()))

@@ -82,7 +82,7 @@ def test_changes_of_metadata_read_and_write_no_data_file(
     assert touched(store) == {"read": set(), "written": set()}
 
 
-def test_an_updated_column_is_written_once_and_its_old_file_is_not_used(
+def test_an_updated_column_is_written_once_and_its_old_file_is_no_longer_used(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     fragment = dataset.get_fragments()[1]
@@ -100,7 +100,7 @@ def test_an_updated_column_is_written_once_and_its_old_file_is_not_used(
     assert dataset.to_table()["b"].to_pylist() == [-1 if each == number else each for each in range(NUM_ROWS)]
 
 
-def test_columns_of_one_fragment_are_added_without_reading_others(
+def test_columns_are_added_to_one_fragment_without_reading_other_fragments(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     fragment = dataset.get_fragments()[2]

@@ -38,7 +38,7 @@ def _rows(*parts: pa.Array) -> JoinedRows:
 
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("num_parts", [1, 3])
-def test_each_key_is_found_in_the_last_row_that_has_it(kind: str, num_parts: int) -> None:
+def test_each_join_key_matches_the_last_row_that_has_it(kind: str, num_parts: int) -> None:
     keys = KEYS[kind]
     cuts = np.linspace(0, len(keys), num_parts + 1).astype(int).tolist()
     index = _rows(*(keys.slice(start, stop - start) for start, stop in pairwise(cuts)))
@@ -49,7 +49,7 @@ def test_each_key_is_found_in_the_last_row_that_has_it(kind: str, num_parts: int
     assert index.find(keys.slice(1)).tolist() == [last[value] for value in values[1:]]
 
 
-def test_keys_that_no_row_has_are_not_found() -> None:
+def test_join_keys_that_no_row_has_are_not_found() -> None:
     index = _rows(pa.array(["b", "d", "b"]))
     assert index.find(pa.array(["a", "b", "c", "d", "e", "", None])).tolist() == [NO_ROW, 2, NO_ROW, 1, *[NO_ROW] * 3]
     assert _rows(pa.array([], pa.string())).find(pa.array(["a", None])).tolist() == [NO_ROW, NO_ROW]
@@ -62,12 +62,12 @@ def test_different_keys_with_the_same_hash_are_distinguished(monkeypatch: pytest
     assert index.find(pa.array(["second", "like", "same", "other"])).tolist() == [3, NO_ROW, 4, 1]
 
 
-def test_many_rows_with_one_key_take_no_more_time_than_others() -> None:
+def test_many_rows_with_the_same_join_key_take_no_more_time_than_distinct_keys() -> None:
     keys = pa.array(np.zeros(100_000, np.int64))
     assert set(_rows(keys).find(keys).tolist()) == {99_999}
 
 
-def test_rows_are_taken_from_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_rows_are_taken_from_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined_rows, "_PART_BYTES", 100)
     batches = [pa.record_batch({"k": [10 * at, 10 * at + 1], "v": [f"{at}" * 30, None]}) for at in range(5)]
     rows = JoinedRows(iter(batches), "k")
@@ -78,7 +78,7 @@ def test_rows_are_taken_from_several_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(rows._loaded[1]) == 3
 
 
-def test_data_without_rows_has_only_nulls() -> None:
+def test_joined_data_without_rows_yields_only_nulls() -> None:
     rows = JoinedRows(pa.table({"k": pa.array([], pa.int8()), "v": pa.array([], pa.string())}), "k")
     assert rows.take(rows.find(pa.array([1], pa.int8()))).to_pydict() == {"v": [None]}
 
@@ -96,7 +96,7 @@ def test_data_that_cannot_be_joined_is_refused() -> None:
         JoinedRows(pa.table({"k": pa.array([1], pa.int8()), "v": [1]}), "k").check_keys("k", pa.int64())
 
 
-def test_data_that_fails_while_it_is_read_is_reported() -> None:
+def test_failure_to_read_data_to_be_joined_is_reported() -> None:
     def batches() -> object:
         yield pa.record_batch({"k": [1], "v": [1]})
         raise OSError("gone")

@@ -9,7 +9,7 @@ import lance_core
 from lance_core.table.manifest import Manifest
 
 
-def test_a_change_of_many_columns_does_not_parse_the_schema_for_each_of_them(
+def test_a_change_of_many_columns_does_not_parse_the_schema_once_per_column(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"c{number}" for number in range(200)]

@@ -50,7 +50,7 @@ def _changed(fragment: FragmentMetadata, **changes: object) -> FragmentMetadata:
     return dataclasses.replace(fragment, files=[dataclasses.replace(fragment.files[0], **file)], **own)
 
 
-def test_fragments_of_several_writers_become_one_version(table: str) -> None:
+def test_fragments_of_several_writers_are_committed_as_one_version(table: str) -> None:
     fragments = [_fragment(table), _fragment(table)]
     made = _append(table, *fragments, commit_message="both")
     assert (made.version, made.count_rows()) == (2, 9)
@@ -129,7 +129,7 @@ def test_commit_with_invalid_arguments_is_refused(table: str) -> None:
     assert lance_core.dataset(table).latest_version == 1
 
 
-def test_committing_a_transaction_twice_makes_one_version(table: str) -> None:
+def test_committing_a_transaction_twice_creates_one_version(table: str) -> None:
     transaction = Transaction(1, LanceOperation.Append([_fragment(table)]), transaction_properties={"k": "v"})
     first = LanceDataset.commit(table, transaction)
     lance_core.write_dataset(ROWS, table, mode="append")
@@ -206,7 +206,7 @@ def test_commit_of_a_fragment_with_a_missing_file_raises_not_found(table: str, s
         _append(table, fragment)
 
 
-def test_commit_of_a_fragment_with_unknown_file_size_succeeds(table: str) -> None:
+def test_commit_of_a_fragment_with_an_unknown_file_size_succeeds(table: str) -> None:
     made = _append(table, _changed(_fragment(table), file_size_bytes=None))
     assert made.to_table().num_rows == 6
 

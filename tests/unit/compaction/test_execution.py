@@ -76,7 +76,9 @@ def test_compaction_of_a_table_with_unsupported_features_is_refused(dataset: lan
         check_rewritable(deferred, settings)
 
 
-def test_compaction_survey_reads_files_for_what_the_manifest_lacks(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_survey_reads_files_for_information_missing_from_the_manifest(
+    dataset: lance_core.LanceDataset,
+) -> None:
     dataset.delete("a in (3, 4, 15)")
     known = survey(dataset.manifest, dataset.locator)
     assert [(each.physical_rows, each.deleted_rows, each.num_files) for each in known] == [
@@ -100,7 +102,9 @@ def test_compaction_survey_refuses_an_index_without_readable_fragments(dataset: 
         parse_index_section(index_section(("a", b"\xff")))[0].fragment_ids()
 
 
-def test_compaction_that_reads_another_number_of_rows_raises_corrupt_data(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_that_reads_an_unexpected_number_of_rows_raises_corrupt_data(
+    dataset: lance_core.LanceDataset,
+) -> None:
     batch = dataset.to_table().to_batches()[0]
     for announced, message in ((5, "5 more rows"), (15, "5 fewer rows")):
         files = OutputFiles(
@@ -123,7 +127,7 @@ def _fill(files: OutputFiles, batch: pa.RecordBatch) -> None:
     files.finish()
 
 
-def test_compaction_that_reads_ahead_keeps_the_rows(
+def test_compaction_that_reads_ahead_keeps_all_rows_in_order(
     dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "_AHEAD_MIN_BYTES", 0)
@@ -176,7 +180,7 @@ def test_compaction_batches_shrink_as_rows_grow(tmp_path: Path, monkeypatch: pyt
     assert (sum(sizes), set(sizes[-10:])) == (360, {1})
 
 
-def test_compaction_plans_the_pages_of_small_fragments_together(
+def test_compaction_plans_the_pages_of_several_small_fragments_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(pa.table({"a": range(3_000)}), tmp_path / "t", max_rows_per_file=100)

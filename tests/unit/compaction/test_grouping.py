@@ -84,14 +84,18 @@ def test_byte_target_splits_into_tasks_of_several_files() -> None:
 @pytest.mark.parametrize(
     ("num_fragments", "expected"), [(15, [15]), (31, [31]), (32, [16, 16]), (33, [16, 17]), (47, [16, 31])]
 )
-def test_compaction_task_ends_at_its_bytes_if_as_many_remain(num_fragments: int, expected: list[int]) -> None:
+def test_compaction_task_ends_at_the_byte_target_if_enough_bytes_remain_for_another_task(
+    num_fragments: int, expected: list[int]
+) -> None:
     """Sixteen fragments of 25 bytes are the four targets of a task, exactly."""
     tasks = plan_tasks(table(*[1] * num_fragments, num_bytes=25), CompactionSettings(target_bytes_per_fragment=100))
     assert [len(task) for task in tasks] == expected
 
 
 @pytest.mark.parametrize(("num_fragments", "expected"), [(7, [7]), (8, [4, 4]), (9, [4, 5]), (11, [4, 7])])
-def test_compaction_task_ends_at_its_rows_if_as_many_remain(num_fragments: int, expected: list[int]) -> None:
+def test_compaction_task_ends_at_the_row_target_if_enough_rows_remain_for_another_task(
+    num_fragments: int, expected: list[int]
+) -> None:
     tasks = plan_tasks(table(*[25] * num_fragments), CompactionSettings(target_rows_per_fragment=100))
     assert [len(task) for task in tasks] == expected
 
@@ -102,7 +106,7 @@ def test_fragments_that_compaction_would_not_merge_are_left_alone() -> None:
     assert plan_tasks(table(10, 10, 10, num_bytes=60), settings) == [(0, 1, 2)]
 
 
-def test_compaction_task_over_budget_is_cut_to_what_fits() -> None:
+def test_compaction_task_over_budget_is_reduced_to_the_fragments_that_fit() -> None:
     rows = table(*[10] * 8)
     whole = CompactionSettings(target_rows_per_fragment=1000)
     assert plan_tasks(rows, whole) == [tuple(range(8))]

@@ -96,7 +96,7 @@ def test_compaction_options_accept_their_largest_values() -> None:
         (1, 2),
     ],
 )
-def test_compaction_option_of_another_type_raises_invalid_type(name: str, value: object) -> None:
+def test_compaction_option_of_the_wrong_type_raises_invalid_type(name: str, value: object) -> None:
     with pytest.raises(InvalidTypeError):
         CompactionSettings.of({name: value}, {})
 
@@ -128,7 +128,7 @@ def test_compaction_options_that_are_not_a_dict_raise_invalid_type() -> None:
         ("data_storage_version", "zz"),
     ],
 )
-def test_malformed_compaction_config_is_named_in_the_error(name: str, text: str) -> None:
+def test_error_about_malformed_compaction_config_names_the_entry(name: str, text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"lance\.compaction|data storage version"):
         CompactionSettings.of({}, {f"lance.compaction.{name}": text})
 
@@ -140,7 +140,7 @@ def test_options_override_an_unsupported_compaction_config() -> None:
     assert CompactionSettings.of({"defer_index_remap": False}, config) == CompactionSettings()
 
 
-def test_compaction_settings_round_trip_through_documents() -> None:
+def test_compaction_settings_round_trip_through_json() -> None:
     settings = CompactionSettings.of(
         {"excluded_fragment_ids": (3, 1), "compaction_mode": "Reencode", "target_bytes_per_fragment": 5}, {}
     )

@@ -41,7 +41,7 @@ def test_statistics_of_a_pylance_compaction_plan_come_from_its_tasks() -> None:
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_malformed_compaction_documents_raise_invalid_input(kind: type, document: dict) -> None:
+def test_malformed_compaction_json_raises_invalid_input(kind: type, document: dict) -> None:
     for name in document:
         if name == "row_addrs":
             continue
@@ -144,11 +144,11 @@ def test_compaction_plan_with_invalid_statistics_is_refused(value: object) -> No
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_from_json_of_compaction_records_takes_its_argument_by_pylance_name(kind: type, document: dict) -> None:
+def test_from_json_of_compaction_records_accepts_the_argument_name_of_pylance(kind: type, document: dict) -> None:
     assert kind.from_json(json=json.dumps(document)) == kind.from_json(json.dumps(document))
 
 
-def test_compaction_task_document_with_an_unsupported_option_is_refused() -> None:
+def test_compaction_task_json_with_an_unsupported_option_is_refused() -> None:
     with pytest.raises(NotSupportedError, match="force_binary_copy"):
         CompactionTask.from_json(json.dumps({**TASK, "options": {**OPTIONS, "compaction_mode": "ForceBinaryCopy"}}))
 

@@ -82,7 +82,7 @@ def test_delete_of_all_rows_of_a_fragment_drops_it(dataset: lance_core.LanceData
     assert _deletion_files(store) == files
 
 
-def test_a_delete_that_matches_nothing_makes_a_version(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_delete_that_matches_nothing_creates_a_version(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     assert dataset.delete("a > 100") == {"num_deleted_rows": 0}
     assert dataset.delete("false") == {"num_deleted_rows": 0}
     assert (dataset.version, _values(dataset)) == (3, list(range(12)))
@@ -131,7 +131,7 @@ def test_delete_plan_counts_rows_and_fragments_without_writing(
         ([0], [], [], [0]),
     ],
 )
-def test_fragment_delete_plan_merges_new_and_earlier_deletions(
+def test_fragment_delete_plan_combines_new_and_earlier_deletions(
     deleted_before: list[int], found: list[int], new: list[int] | None, deleted: list[int] | None
 ) -> None:
     fragment = Fragment.of([], physical_rows=8)
@@ -259,7 +259,7 @@ def test_failed_delete_removes_its_deletion_files(dataset: lance_core.LanceDatas
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_delete_writes_deletion_files_concurrently_if_writes_are_requests(
+def test_delete_on_an_object_store_writes_deletion_files_concurrently(
     uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
     remote = replace(store.inner.capabilities, read_costs=REMOTE_COSTS)
@@ -313,7 +313,7 @@ def test_delete_reads_small_fragments_together(
 
 
 @pytest.mark.parametrize(("num_rows", "kind"), [(1, "arrow"), (4999, "arrow"), (5000, "bin")])
-def test_deletion_file_type_follows_the_number_of_deleted_rows(uri: str, num_rows: int, kind: str) -> None:
+def test_deletion_file_type_depends_on_the_number_of_deleted_rows(uri: str, num_rows: int, kind: str) -> None:
     dataset = lance_core.write_dataset(pa.table({"a": range(12_000)}), uri)
     dataset.delete(f"a < {num_rows}")
     [fragment] = dataset.get_fragments()
@@ -356,7 +356,7 @@ def test_delete_on_the_latest_version_whose_file_is_missing_fails(
         dataset.delete("a >= 0 and b like '%1%'")
 
 
-def test_append_with_intermediate_versions_cleaned_up_is_planned_again(uri: str) -> None:
+def test_append_whose_intermediate_versions_were_cleaned_up_is_planned_again(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -375,7 +375,7 @@ def test_append_after_a_cleaned_up_schema_change_is_refused(uri: str) -> None:
     assert lance_core.dataset(uri).count_rows() == 24
 
 
-def test_config_change_with_intermediate_versions_cleaned_up_is_retryable(uri: str) -> None:
+def test_config_change_whose_intermediate_versions_were_cleaned_up_is_retryable(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -386,7 +386,7 @@ def test_config_change_with_intermediate_versions_cleaned_up_is_retryable(uri: s
     behind.update_config({"key": "value"})
 
 
-def test_a_planner_searches_a_fragment_again_only_after_it_or_the_columns_changed(
+def test_delete_planner_searches_a_fragment_again_only_after_the_fragment_or_the_columns_changed(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     planner = DeletePlanner("b = 'row 5'")

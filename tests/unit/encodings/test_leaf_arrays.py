@@ -22,7 +22,7 @@ def test_joined_array_contains_every_buffer_at_its_start() -> None:
     )
 
 
-def test_parts_of_one_mapping_are_joined_where_they_are() -> None:
+def test_parts_of_one_mapping_are_joined_without_a_copy() -> None:
     mapping = pa.py_buffer(mmap.mmap(-1, 10_000))
     parts = [mapping.slice(start, 1_000).slice(10, 900) for start in (3_000, 1_000, 2_000)]
     whole, starts = joined(parts)

@@ -108,7 +108,7 @@ def shape(array, **options):
     ],
     ids=lambda value: value if isinstance(value, str) else str(value.type),
 )
-def test_page_layout_follows_the_values(array, expected):
+def test_page_layout_depends_on_the_values(array, expected):
     assert shape(array) == expected
     if str(array.to_pylist()) != "[nan, nan, nan]":
         assert_comes_back(array)
@@ -145,7 +145,7 @@ def test_long_values_are_compressed_one_by_one():
     assert page.num_bytes > 3 * 10**6
 
 
-def test_distinct_long_values_get_the_smaller_of_two_layouts():
+def test_distinct_long_values_use_the_smaller_of_two_layouts():
     few = [RNG.bytes(40_000) for _ in range(2)]
     assert shape(pa.array(few * 100)) == "mini_block inline_bitpacking[32] in dictionary"
     blank = pa.array([bytes([i % 9]) * 40_000 for i in range(200)])
@@ -240,7 +240,7 @@ def test_every_type_round_trips_through_pages(dtype, num_rows):
 
 
 @pytest.mark.parametrize("item_type", [dtype for dtype in TYPES if not pa.types.is_fixed_size_list(dtype)], ids=str)
-def test_pages_omit_items_hidden_under_null_lists(item_type):
+def test_pages_omit_items_hidden_by_null_lists(item_type):
     items = pa.array([example(item_type, index) for index in range(60)], item_type)
     offsets = pa.array(range(1, 60, 3), pa.int32())
     mask = pa.array([number % 2 == 0 for number in range(len(offsets) - 1)])
@@ -248,7 +248,7 @@ def test_pages_omit_items_hidden_under_null_lists(item_type):
 
 
 @pytest.mark.parametrize("item_type", [pa.list_(pa.list_(pa.int16(), 2), 2), pa.list_(pa.float32(), 3)], ids=str)
-def test_pages_omit_fixed_size_lists_hidden_under_null_lists(item_type):
+def test_pages_omit_fixed_size_lists_hidden_by_null_lists(item_type):
     # pyarrow 26 filters nested fixed-size lists with an offset wrongly.
     items = pa.array([example(item_type, index) for index in range(40)], item_type)[2:]
     lists = pa.ListArray.from_arrays(pa.array([1, 5, 9, 30], pa.int32()), items, mask=pa.array([False, True, False]))

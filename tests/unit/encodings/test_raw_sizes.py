@@ -121,7 +121,7 @@ def test_zstd_frame_that_overstates_its_size_is_malformed() -> None:
             assert not zstd_head(lying, 1 << 31)
 
 
-def test_encodings_describe_the_raw_size_of_their_values() -> None:
+def test_encodings_report_the_uncompressed_size_of_their_values() -> None:
     counts = np.array([0, 1, 1000, 1 << 40])
     most = 2**31 - 1
     assert fixed_bytes(flat(64), counts).tolist() == [1024, 1032, 9024, most]

@@ -19,7 +19,7 @@ LENGTHS = [0, 1, 2, 63, 64, 65, 100, 4096, 4097, 12_289, 100_000, 1_000_003]
 
 @pytest.mark.parametrize("num_values", LENGTHS)
 @pytest.mark.parametrize("num_samples", [1, 64, 4096])
-def test_spread_takes_one_of_every_part(num_values, num_samples):
+def test_spread_takes_one_position_from_every_part(num_values, num_samples):
     positions = spread(num_values, num_samples)
     assert len(positions) == min(num_values, num_samples)
     parts = np.arange(len(positions) + 1) * num_values // max(1, len(positions))

@@ -45,7 +45,7 @@ def test_take_values_selects_from_every_kind_of_block():
 
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
-def test_words_are_picked_from_fastlanes_blocks_of_every_width(value_bits):
+def test_values_are_picked_from_fastlanes_blocks_of_every_width(value_bits):
     random = np.random.default_rng(value_bits)
     for packed_bits in range(value_bits + 1):
         limit = (1 << packed_bits) - 1

@@ -151,7 +151,7 @@ def test_remove_sidecars_removes_only_those_of_its_data_file() -> None:
     assert _sizes(store) == {}
 
 
-def test_blobs_below_null_structs_are_not_written() -> None:
+def test_blobs_in_null_structs_are_not_written() -> None:
     store = MemoryStore()
     values = pa.array([b"seen", b"hidden"], pa.large_binary())
     struct = pa.StructArray.from_arrays([values], fields=[V1], mask=pa.array([False, True]))

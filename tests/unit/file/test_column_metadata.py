@@ -65,7 +65,7 @@ def test_misplaced_page_buffers_raise_corrupt_data() -> None:
         _parse(message)
 
 
-def test_missing_column_encodings_raise_corrupt_data() -> None:
+def test_missing_column_encoding_raises_corrupt_data() -> None:
     message = _message()
     message.ClearField("encoding")
     with pytest.raises(CorruptDataError, match="the encoding is missing"):

@@ -105,7 +105,7 @@ def test_columns_within_the_budget_are_read_in_the_largest_steps(version: str, o
 
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_large_decode_steps_are_cut_to_the_memory_share(
+def test_large_decode_steps_are_split_to_fit_the_memory_share(
     version: str, batch_rows: int, opened: dict[str, FileReader]
 ) -> None:
     sources = _sources(opened[version])

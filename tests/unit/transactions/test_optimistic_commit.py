@@ -162,7 +162,7 @@ def test_table_created_with_v1_naming_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("operation", ["append", "overwrite", "create"])
-def test_committing_a_transaction_twice_makes_one_version(operation: str) -> None:
+def test_committing_a_transaction_twice_creates_one_version(operation: str) -> None:
     table = Table()
     if operation == "create":
         transaction = overwrite(fragment())

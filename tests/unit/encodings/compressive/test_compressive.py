@@ -49,7 +49,7 @@ def test_flat_words_of_two_chunks_are_joined():
     assert block.data.view(np.uint16).tolist() == [1, 2, 3]
 
 
-def test_flat_bitmaps_start_on_a_byte_in_every_chunk():
+def test_flat_bitmaps_start_at_a_byte_boundary_in_every_chunk():
     block = DECODER.mini_block(flat(1), chunks_of((b"\x03",), (b"\x01",), (b"\x02",), num_values=[2, 2, 2]))
     assert np.unpackbits(block.data, count=6, bitorder="little").tolist() == [1, 1, 1, 0, 0, 1]
 
@@ -145,7 +145,7 @@ def test_out_of_line_bitpacking_round_trips(packed_bits, counts):
     assert (block.data.view(np.uint16) == values).all()
 
 
-def test_out_of_line_bitpacking_packs_the_tail_only_when_smaller():
+def test_out_of_line_bitpacking_packs_the_tail_only_when_that_is_smaller():
     def num_bytes(count):
         return encode_blocks(np.ones(count, np.uint16), np.array([count]), 1)[1].num_bytes
 

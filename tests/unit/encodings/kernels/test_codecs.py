@@ -47,5 +47,5 @@ def test_empty_buffers_stay_empty_when_compressed(codec):
         (decompress_lz4, compress_lz4(TEXT)[:-9]),
     ],
 )
-def test_malformed_compressed_buffers_decompress_to_none(decompress, packed):
+def test_decompressing_malformed_buffers_returns_none(decompress, packed):
     assert decompress(packed) is None

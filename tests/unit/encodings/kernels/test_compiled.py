@@ -35,7 +35,7 @@ def both(monkeypatch, action):
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
 @pytest.mark.sampled(2)
-def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_alike(monkeypatch, value_bits):
+def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_identically(monkeypatch, value_bits):
     random = np.random.default_rng(value_bits)
     dtype = np.dtype(f"u{value_bits // 8}")
     widths = random.permutation(np.repeat(np.arange(value_bits + 1), 2))
@@ -62,7 +62,7 @@ def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_alike(monkeypatc
         np.testing.assert_array_equal(found, expected)
 
 
-def test_unpack_pieces_copies_raw_pieces_between_packed_ones(monkeypatch):
+def test_unpack_pieces_copies_unpacked_pieces_between_packed_pieces(monkeypatch):
     values = np.arange(1024, dtype=np.uint16) % 4
     packed = pack_blocks(values[None], 16, 2).view(np.uint8)[0]
     raw = np.array([7, 8, 9, 10], np.uint16)
@@ -79,7 +79,7 @@ def _chunk(strings, width):
 
 
 @pytest.mark.parametrize("width", [4, 8])
-def test_compiled_and_numpy_kernels_join_string_chunks_alike(monkeypatch, width):
+def test_compiled_and_numpy_kernels_join_string_chunks_identically(monkeypatch, width):
     random = np.random.default_rng(width)
     strings = [bytes(random.integers(0, 256, random.integers(0, 9), np.uint8)) for _ in range(3000)]
     cuts = [0, 1, 17, 1024, 1024, 2999, 3000]
@@ -98,14 +98,14 @@ def test_compiled_and_numpy_kernels_join_string_chunks_alike(monkeypatch, width)
 @pytest.mark.parametrize(
     "offsets", [[11, 13, 14], [12, 11, 14], [12, 14, 13], [12, 13, 16], [0, 0, 0], [12, 13, 2**32 - 1], [2**31] * 3]
 )
-def test_compiled_and_numpy_kernels_refuse_bad_chunk_offsets_alike(monkeypatch, offsets):
+def test_compiled_and_numpy_kernels_both_refuse_bad_chunk_offsets(monkeypatch, offsets):
     data = np.frombuffer(np.array(offsets, "<u4").tobytes() + b"abc", np.uint8)
     chunk = Segments(data, np.array([0]), np.array([len(data)]))
     assert both(monkeypatch, lambda: join_chunks(chunk, np.array([2]), 4)) == [None, None]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_compiled_and_numpy_kernels_peel_list_levels_alike(monkeypatch, seed):
+def test_compiled_and_numpy_kernels_decode_list_levels_identically(monkeypatch, seed):
     random = np.random.default_rng(seed)
     num_levels = int(random.integers(1, 500))
     repetition = random.integers(0, 3, num_levels, np.uint16)
@@ -150,7 +150,7 @@ def test_fsst_strings_survive_compression(monkeypatch, name):
         np.testing.assert_array_equal(stops, offsets)
 
 
-def test_fsst_compresses_a_slice_of_strings_from_its_own_start():
+def test_fsst_compresses_a_slice_of_strings_from_the_start_of_the_slice():
     data, offsets = _joined(SAMPLES["urls"])
     table = train_symbols(data, offsets[1000:2000])
     codes, bounds = compress_strings(table, data, offsets[1000:2000])
@@ -183,7 +183,7 @@ def test_fsst_compresses_with_any_symbol_table():
         (b"\x00" * 5000 + b"\xff", [*range(5000), 5001]),
     ],
 )
-def test_compiled_and_numpy_kernels_refuse_trailing_fsst_escapes_alike(monkeypatch, codes, offsets):
+def test_compiled_and_numpy_kernels_both_refuse_trailing_fsst_escapes(monkeypatch, codes, offsets):
     table = SymbolTable.of(True, (b"abcdefgh",))
     arguments = (table, np.frombuffer(codes, np.uint8), np.array(offsets))
     assert both(monkeypatch, lambda: expand_codes(*arguments)) == [None, None]

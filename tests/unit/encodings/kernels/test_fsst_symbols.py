@@ -46,5 +46,5 @@ def test_fsst_table_flag_records_whether_strings_are_compressed():
     "table",
     [b"", b"\0" * 2312, table_of(b"ab", b"c")[:25], table_of(b"ab").replace(b"\x02", b"\x09")],
 )
-def test_malformed_fsst_tables_parse_to_none(table):
+def test_parsing_malformed_fsst_tables_returns_none(table):
     assert parse_symbols(table) is None

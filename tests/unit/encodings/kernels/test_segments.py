@@ -25,7 +25,7 @@ def _segments(starts, sizes):
         ([3, 3], [0, 0], b""),
     ],
 )
-def test_segments_gather_joins_their_bytes(starts, sizes, joined):
+def test_gather_joins_the_bytes_of_segments(starts, sizes, joined):
     assert _segments(starts, sizes).gather().tobytes() == joined
 
 
@@ -63,7 +63,7 @@ def test_segment_rows_may_be_long_and_unevenly_spaced():
     assert rows.shape == (3, 40)
 
 
-def test_evenly_leaves_the_remaining_bytes_to_the_last_segment():
+def test_evenly_assigns_the_remaining_bytes_to_the_last_segment():
     segments = Segments.evenly(DATA, 3, 8)
     assert segments.sizes.tolist() == [8, 8, 4]
     assert segments.segment(2).tobytes() == b"CCCC"

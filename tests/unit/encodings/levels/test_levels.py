@@ -109,7 +109,7 @@ def test_levels_of_a_map_are_those_of_a_list_of_valid_structs():
     assert _listed(shred(value.slots).repetition) == [1, 0, 1, 1]
 
 
-def test_visible_levels_own_a_value():
+def test_each_visible_level_has_a_value():
     (leaf,) = _leaves(pa.list_(I32), [[1, 2], None, [], [3, None]])
     assert shred(leaf.slots).visible().tolist() == [True, True, False, False, True, True]
     assert Layers((NI, NEL)).max_visible == 1
@@ -127,7 +127,7 @@ def test_levels_of_a_slice_apply_the_offsets_of_every_layer():
     assert _assembled(dtype, _leaves(dtype, sliced)).to_pylist() == values[7:27]
 
 
-def test_shredding_drops_items_hidden_under_null_lists():
+def test_shredding_drops_items_hidden_by_null_lists():
     mask = pa.array([False, True, False])
     hidden = pa.ListArray.from_arrays(pa.array([0, 2, 4, 5], I32), pa.array(range(5), I32), mask=mask)
     (leaf,) = _leaves(pa.list_(I32), hidden)
@@ -156,7 +156,7 @@ def test_struct_nulls_reach_the_lists_inside_them():
     ],
     ids=str,
 )
-def test_layers_that_may_get_nulls_later_stay_nullable(dtype, values, codes):
+def test_layers_that_may_contain_nulls_later_stay_nullable(dtype, values, codes):
     assert shred(_leaves(dtype, values, keep_nullable=True)[0].slots).layers.codes == codes
 
 
@@ -210,7 +210,7 @@ def test_levels_without_definition_levels_are_all_valid():
 
 
 @pytest.mark.parametrize("codes", [(), (0,), (7,), (VL,), (NEL, VI)])
-def test_impossible_layers_raise_corrupt_data(codes):
+def test_inconsistent_layers_raise_corrupt_data(codes):
     with pytest.raises(CorruptDataError, match="do not describe a column"):
         Layers.parse(codes, "page")
 

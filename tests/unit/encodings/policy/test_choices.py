@@ -42,14 +42,14 @@ def strings(lengths, data=None):
         (RNG.integers(0, 1 << 31, 4000), FieldOptions(compression="zstd", bss=True), "byte_stream_split"),
     ],
 )
-def test_encoding_of_words_follows_their_values(values, options, arm):
+def test_encoding_of_words_depends_on_their_values(values, options, arm):
     choice = choose_words(words(values, 32), options)
     assert choice is not None
     assert choice.arm == arm
     assert (choice.compression is None) == (options.general is None)
 
 
-def test_chunks_of_words_follow_the_requested_size():
+def test_chunks_of_words_have_the_requested_size():
     block = words(RNG.integers(0, 1 << 31, 4000), 32)
     sizes = [choose_words(block, FieldOptions(minichunk_bytes=size)).values_per_chunk for size in (64, 1000, 1 << 20)]
     assert sizes == [16, 128, 4096]
@@ -73,7 +73,7 @@ def test_strings_that_do_not_shrink_are_not_compressed():
     assert compressed_ratio(blank, FieldOptions(compression="none")) == 1.0
 
 
-def test_chunks_take_one_long_string_only_up_to_a_limit():
+def test_chunk_accepts_a_long_string_only_up_to_a_limit():
     lengths = [10] * 1000
     lengths[500] = 40_000
     for rules in (V2_1, V2_2):
@@ -107,7 +107,7 @@ def test_dictionary_is_chosen_only_when_smaller_than_the_plain_page():
     assert not dictionary_pays(7600, 8000, FieldOptions(dict_size_ratio=0.8))
 
 
-def test_common_value_compares_values_by_their_bytes():
+def test_common_value_is_found_by_comparing_bytes():
     assert common_value(words([7] * 9, 16), None).data.tobytes() == b"\x07\x00"
     assert common_value(words([7, 8, 7], 16), np.array([True, False, True])).data.tobytes() == b"\x07\x00"
     assert common_value(words([7, 8, 7], 16), None) is None

@@ -93,7 +93,7 @@ def test_constant_page_levels_without_compression_are_raw():
     assert (levels.repetition.tolist(), block) == ([1, 0, 1, 1], NullBlock(2))
 
 
-def test_constant_page_decodes_only_the_wanted_rows():
+def test_constant_page_decodes_only_the_requested_rows():
     layout = pb21.ConstantLayout(layers=[3])
     levels, block = decode(layout, [], 2**40, (2**39, 2**39 + 2))
     assert (levels.num_levels, block.num_values) == (2, 2)

@@ -61,7 +61,7 @@ def test_mini_block_page_of_lists_by_pylance_is_decoded():
     assert block.data.view("<i4").tolist() == [1, 2, 3, 0]
 
 
-def test_mini_block_page_of_2_1_has_narrow_chunk_words():
+def test_mini_block_page_in_format_2_1_has_narrow_chunk_words():
     layout = pb21.MiniBlockLayout()
     layout.CopyFrom(LISTS)
     layout.has_large_chunk = False
@@ -100,7 +100,7 @@ def words_and_sizes(buffers):
     return [of_page[0] for of_page in buffers], [list(map(len, of_page)) for of_page in buffers]
 
 
-def test_mini_block_pages_that_are_opened_together_have_the_values_of_all():
+def test_mini_block_pages_opened_together_yield_the_values_of_all_pages():
     counts = [3, 1025, 1024, 5000, 1]
     layouts, buffers = pages_of(counts)
     data = np.concatenate([of_page[1] for of_page in buffers])
@@ -111,7 +111,7 @@ def test_mini_block_pages_that_are_opened_together_have_the_values_of_all():
         assert block.data.view("<i4").tolist() == (list(range(*rows)) if isinstance(rows, tuple) else rows.tolist())
 
 
-def test_mini_block_pages_that_are_opened_apart_have_their_own_values():
+def test_mini_block_pages_opened_separately_yield_their_own_values():
     counts = [3, 1025, 1024, 5000, 1]
     layouts, buffers = pages_of(counts)
     states = mini_block_pages.open_pages_apart(layouts, *words_and_sizes(buffers), counts, DECODER)

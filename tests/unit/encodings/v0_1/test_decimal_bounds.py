@@ -11,7 +11,7 @@ from lance_core.encodings.v0_1.statistics import decimal_bounds
 
 
 @pytest.mark.parametrize("precision", [1, 18, 19, 20, 37, 38])
-def test_decimals_beyond_the_precision_of_their_type_become_null(precision: int) -> None:
+def test_decimal_bounds_beyond_the_precision_of_their_type_become_null(precision: int) -> None:
     limit = 10**precision
     numbers = [-(2**127), -limit, 1 - limit, -1, 0, 1, limit - 1, limit, 2**127 - 1]
     words = pa.array([number.to_bytes(16, "little", signed=True) for number in numbers], pa.binary(16))

@@ -28,7 +28,7 @@ def test_binary_offsets_outside_the_file_are_refused(words: list[int]) -> None:
 
 
 @pytest.mark.parametrize("words", [[0, HIGH, LOW, 10], [0, -5, 3], [5, 3], [-1, 5]])
-def test_list_offsets_that_wrap_descend_or_are_negative_are_refused(words: list[int]) -> None:
+def test_overflowing_descending_or_negative_list_offsets_are_refused(words: list[int]) -> None:
     with pytest.raises(CorruptDataError, match="offsets of a list page"):
         split_list_offsets(np.array(words, np.int64), np.array([len(words) - 1]))
 

@@ -21,7 +21,7 @@ def test_binary_page_stores_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
     assert decode(encoding, buffers, dtype, 3).equals(array)
 
 
-def test_binary_end_equal_to_the_null_adjustment_is_a_null() -> None:
+def test_binary_end_offset_equal_to_the_null_adjustment_is_a_null() -> None:
     encoding, buffers = encode(pa.array(["", None]))
     assert (encoding.binary.null_adjustment, buffers) == (1, [u64(0, 1), b""])
     assert decode(encoding, buffers, pa.string(), 2).to_pylist() == ["", None]
@@ -86,7 +86,7 @@ def test_malformed_compression_level_is_ignored(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", [-(1 << 31), -131_073, -8, 0, 23, 999, (1 << 31) - 1])
-def test_compression_level_beyond_those_of_zstd_becomes_the_nearest(level: int) -> None:
+def test_compression_level_outside_the_range_of_zstd_becomes_the_nearest_valid_level(level: int) -> None:
     array = pa.array([f"text {row}" for row in range(500)])
     encoding, buffers = encode(array, compression="zstd", compression_level=f"{level:+}")
     assert encoding.binary.bytes.flat.compression.level == level

@@ -30,7 +30,9 @@ PACKED_ROWS = [{"a": 1, "b": 2, "v": [1.0, 2.0]}, {"a": 3, "b": 4, "v": [5.0, 6.
         (pa.list_(pa.bool_(), 3), [[True, False, True]] * 3, [b"\x6d\x01"]),
     ],
 )
-def test_fixed_size_lists_of_2_0_round_trip(dtype: pa.DataType, rows: list[object], buffers: list[bytes]) -> None:
+def test_fixed_size_lists_in_format_2_0_round_trip(
+    dtype: pa.DataType, rows: list[object], buffers: list[bytes]
+) -> None:
     encoding, found = encode(pa.array(rows, dtype))
     assert found == buffers
     assert decode(encoding, found, dtype, len(rows)).to_pylist() == rows
@@ -127,7 +129,7 @@ def test_fixed_size_binary_of_another_width_raises_corrupt_data() -> None:
 
 @pytest.mark.parametrize("num_rows", [10, 3000])
 @pytest.mark.parametrize("dtype", [pa.string(), pa.binary()])
-def test_fsst_text_of_2_0_round_trips(num_rows: int, dtype: pa.DataType) -> None:
+def test_fsst_text_in_format_2_0_round_trips(num_rows: int, dtype: pa.DataType) -> None:
     array = pa.array([None if row % 9 == 4 else f"http://example.org/{row}" for row in range(num_rows)]).cast(dtype)
     encoding, buffers = encode(array, compression="fsst")
     assert len(encoding.fsst.symbol_table) == 2312

@@ -12,7 +12,7 @@ from tests.support.pages_v2_0 import binary, decode, encode, flat, some_nulls, u
 ALL_NULLS = pb20.ArrayEncoding(nullable=pb20.Nullable(all_nulls=pb20.Nullable.AllNull()))
 
 
-def test_nullable_kind_follows_the_nulls_and_not_the_bitmap() -> None:
+def test_nullable_kind_depends_on_the_nulls_and_not_on_the_bitmap() -> None:
     with_bitmap = pa.Array.from_buffers(pa.int8(), 3, [pa.py_buffer(b"\x07"), pa.py_buffer(b"\1\2\3")])
     assert encode(with_bitmap)[0].nullable.HasField("no_nulls")
     assert encode(pa.array([1, None], pa.int8()))[0].nullable.HasField("some_nulls")

@@ -16,7 +16,7 @@ def _of(points: list[int]) -> Spans:
 
 
 @given(POINTS)
-def test_spans_of_points_are_runs_that_do_not_touch(points: list[int]) -> None:
+def test_spans_of_points_are_runs_that_are_not_adjacent(points: list[int]) -> None:
     spans = _of(points)
     assert spans.positions().tolist() == points
     assert spans.total == len(points)

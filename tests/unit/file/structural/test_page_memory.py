@@ -74,7 +74,7 @@ def test_page_memory_of_a_constant_page_counts_every_row() -> None:
 
 @pytest.mark.parametrize("has_levels", [False, True])
 @pytest.mark.parametrize("depth", [0, 1])
-def test_list_pages_without_a_repetition_index_are_not_cut(has_levels: bool, depth: int) -> None:
+def test_list_pages_without_a_repetition_index_are_not_split(has_levels: bool, depth: int) -> None:
     layout = _mini_block(10)
     layout.mini_block.repetition_index_depth = depth
     if has_levels:

@@ -50,7 +50,7 @@ def test_row_range_plan_includes_only_the_pages_it_touches() -> None:
     assert plan_segments(columns, 5, 5, max_rows=100, max_bytes=1000) == []
 
 
-def test_leaves_with_different_pages_are_cut_at_every_page_boundary() -> None:
+def test_leaves_with_different_pages_are_split_at_every_page_boundary() -> None:
     columns = _columns(pa.struct([("a", pa.int8()), ("b", pa.int8())]), 10, (4, 6), (7, 3))
     assert _shape(plan_segments(columns, 0, 10, max_rows=100, max_bytes=1000)) == [
         (0, 4, [(0, 0, 4), (0, 0, 4)]),
@@ -59,7 +59,7 @@ def test_leaves_with_different_pages_are_cut_at_every_page_boundary() -> None:
     ]
 
 
-def test_pages_of_many_rows_are_cut_into_segments() -> None:
+def test_pages_of_many_rows_are_split_into_segments() -> None:
     columns = _columns(pa.int8(), 10, (10,))
     assert _shape(plan_segments(columns, 0, 10, max_rows=4, max_bytes=1000)) == [
         (0, 4, [(0, 0, 4)]),
@@ -68,7 +68,7 @@ def test_pages_of_many_rows_are_cut_into_segments() -> None:
     ]
 
 
-def test_pages_of_many_bytes_are_cut_into_segments() -> None:
+def test_pages_of_many_bytes_are_split_into_segments() -> None:
     columns = _columns(pa.int8(), 10, (10,))
     segments = plan_segments(columns, 0, 10, max_rows=100, max_bytes=20)
     assert [(segment.start, segment.stop) for segment in segments] == [(0, 3), (3, 6), (6, 9), (9, 10)]
@@ -82,7 +82,7 @@ def test_empty_pages_are_skipped() -> None:
     ]
 
 
-def test_page_length_below_a_fixed_size_list_of_structs_counts_slots() -> None:
+def test_page_length_inside_a_fixed_size_list_of_structs_counts_slots() -> None:
     columns = _columns(pa.list_(pa.struct([("a", pa.int8())]), 3), 4, (6, 6))
     assert _shape(plan_segments(columns, 1, 4, max_rows=9, max_bytes=1000)) == [
         (1, 2, [(0, 3, 6)]),
@@ -158,7 +158,7 @@ def test_plain_vectors_are_decoded_in_segments_of_whole_batches(
     assert len(with_levels) == 10
 
 
-def test_pages_are_cut_to_the_memory_share_of_a_stream() -> None:
+def test_pages_are_split_to_fit_the_memory_share_of_a_stream() -> None:
     layout = pb21.PageLayout()
     layout.mini_block.num_items = 100
     page = Page(buffers=(ByteRange(0, 10), ByteRange(0, 90)), length=100, first_row=0, encoding=layout)

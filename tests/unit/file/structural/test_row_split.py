@@ -47,7 +47,7 @@ def test_rows_of_pages_that_cannot_be_joined_are_split_by_page() -> None:
     ]
 
 
-def test_rows_of_pages_with_equal_layout_are_read_as_one() -> None:
+def test_rows_of_pages_with_equal_layout_are_read_together() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
     # Page 1 has no wanted row: rows are numbered as if it did not exist.
@@ -71,7 +71,7 @@ def test_rows_are_split_when_pages_of_leaves_do_not_line_up() -> None:
     ]
 
 
-def test_rows_below_a_fixed_size_list_of_structs_are_split_by_slots() -> None:
+def test_rows_inside_a_fixed_size_list_of_structs_are_split_by_slots() -> None:
     columns = _columns(pa.list_(pa.struct([("a", pa.int8())]), 3), 8, (12, 12))
     assert _split(columns, [1, 3, 6], {0: [b"x", b"x"]}) == [[([0, 1], [3, 4, 5, 9, 10, 11, 18, 19, 20])]]
     assert _split(columns, [4, 5], {0: [b"x", b"x"]}) == [[([1], (0, 6))]]
