@@ -28,7 +28,7 @@ def data_of(text: Path) -> bytes:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
-def test_the_description_of_a_golden_file_equals_the_stored_text(text: Path) -> None:
+def test_description_of_a_golden_file_equals_the_stored_text(text: Path) -> None:
     store = MemoryStore()
     store.put("f", data_of(text))
     assert describe_file(FileReader.open(store, "f")) == text.read_text()

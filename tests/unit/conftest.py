@@ -1,4 +1,4 @@
-"""A dataset location in memory that starts empty, and its store; commands."""
+"""Fixtures: an empty dataset location in memory, its store, and a function that runs commands."""
 
 import itertools
 from collections.abc import Iterator

@@ -86,7 +86,7 @@ def test_cli_refuses_missing_arguments(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
-def test_cli_succeeds_when_its_output_is_read_only_partly(tmp_path: Path) -> None:
+def test_cli_succeeds_when_only_part_of_its_output_is_read(tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
     with LanceFileWriter(path) as writer:
         writer.write_batch(pa.table({f"column {number}": [1] for number in range(3000)}))
@@ -131,7 +131,7 @@ def test_cli_keeps_its_exit_code_when_stderr_cannot_be_written(redirection: str,
         assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
-def test_cli_escapes_names_that_the_output_encoding_lacks(data_file: str) -> None:
+def test_cli_escapes_characters_missing_from_the_output_encoding(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", "", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "gr\\xf6\\xdfe" in done.stdout

@@ -48,7 +48,7 @@ def test_a_planned_compaction_is_applied(run: Run, uri: str, tmp_path: Path) -> 
     assert (_rows(uri), len(lance_core.dataset(uri).get_fragments())) == (before, 1)
 
 
-def test_a_plan_for_deletions_rewrites_only_fragments_with_many_deleted_rows(
+def test_plan_to_materialize_deletions_rewrites_only_fragments_with_many_deleted_rows(
     run: Run, uri: str, tmp_path: Path
 ) -> None:
     lance_core.dataset(uri).delete("k = 0")

@@ -112,7 +112,7 @@ def test_restore_creates_a_version_with_the_content_of_an_earlier_one(run: Run, 
     assert run("restore", uri, "77")[0] == 2
 
 
-def test_a_conflict_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflict_has_a_distinct_exit_code(run: Run, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def conflict(self: object) -> None:
         raise RetryableCommitConflictError("another writer was faster")
 
@@ -120,7 +120,7 @@ def test_a_conflict_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatch:
     assert run("restore", uri, "1") == (3, "", "lance-core: another writer was faster\n")
 
 
-def test_an_interrupt_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_has_a_distinct_exit_code(run: Run, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -128,7 +128,7 @@ def test_an_interrupt_has_an_exit_code_of_its_own(run: Run, uri: str, monkeypatc
     assert run("verify", uri) == (130, "", "lance-core: interrupted\n")
 
 
-def test_a_limit_that_is_negative_is_refused(run: Run, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_negative_limit_is_refused(run: Run, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         run("log", uri, "--limit", "-1")
     assert raised.value.code == 2
@@ -144,7 +144,7 @@ def test_every_command_prints_json(run: Run, uri: str, command: str) -> None:
     assert document["file" if command == "describe" else "dataset"] == target
 
 
-def test_the_json_of_inspect_has_the_schema_and_the_files(run: Run, uri: str) -> None:
+def test_json_output_of_inspect_has_the_schema_and_the_files(run: Run, uri: str) -> None:
     _, document = _json(run, "inspect", uri)
     assert [field["name"] for field in document["schema"]] == ["k", "s"]
     assert [fragment["num_deleted_rows"] for fragment in document["fragments"]] == [1, 1, 0]

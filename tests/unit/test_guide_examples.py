@@ -47,7 +47,7 @@ def test_reading_examples_read_the_rows_they_wrote(tmp_path) -> None:
     assert namespace["num_cheap"] == 4
 
 
-def test_examples_that_change_rows_leave_the_rows_they_describe(tmp_path, capsys) -> None:
+def test_examples_that_change_rows_produce_the_rows_they_describe(tmp_path, capsys) -> None:
     namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance")}
     for text in examples("change-rows.md"):
         run(text, tmp_path, namespace)
@@ -67,7 +67,7 @@ def test_examples_that_change_rows_leave_the_rows_they_describe(tmp_path, capsys
     ]
 
 
-def test_examples_that_change_columns_make_the_table_they_describe(tmp_path) -> None:
+def test_examples_that_change_columns_produce_the_table_they_describe(tmp_path) -> None:
     namespace: dict[str, Any] = {"uri": str(tmp_path / "table.lance"), "checkpoint": tmp_path / "lengths.sqlite"}
     for text in examples("change-columns.md"):
         run(text, tmp_path, namespace)

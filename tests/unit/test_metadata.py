@@ -26,7 +26,7 @@ def overwrite_without_rows() -> lance_core.Transaction:
 
 
 @pytest.mark.parametrize("name", sorted({*metadata.__all__} - {"MAY_CHANGE_ROWS"}))
-def test_every_class_and_function_of_metadata_is_documented(name: str) -> None:
+def test_every_class_and_function_of_the_metadata_module_is_documented(name: str) -> None:
     assert getattr(metadata, name).__doc__
 
 
@@ -67,13 +67,13 @@ def test_every_format_operation_states_whether_it_may_change_rows() -> None:
     assert not metadata.MAY_CHANGE_ROWS["rewrite"]
 
 
-def test_store_of_a_location_has_the_files_of_the_table(uri) -> None:
+def test_store_of_a_location_contains_the_files_of_the_table(uri) -> None:
     lance_core.write_dataset(ROWS, uri)
     store, root = metadata.open_store(uri)
     assert isinstance(store.head(next(store.list(store.join(root, "data"))).path), metadata.ObjectInfo)
 
 
-def test_named_versions_are_those_of_tags_and_branches(uri) -> None:
+def test_named_versions_are_the_versions_of_tags_and_branches(uri) -> None:
     for mode in ("create", "append", "append", "append"):
         lance_core.write_dataset(ROWS, uri, mode=mode)
     dataset = lance_core.dataset(uri)
@@ -117,7 +117,7 @@ def test_commit_transaction_creates_a_table_once(uri) -> None:
         metadata.commit_transaction(uri, overwrite_without_rows(), create_only=True)
 
 
-def test_commit_transaction_committed_twice_makes_one_version(uri) -> None:
+def test_commit_transaction_called_twice_creates_one_version(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     transaction = append_of(uri)
     assert metadata.commit_transaction(dataset, transaction) == 2
@@ -133,7 +133,7 @@ def test_delete_rows_records_properties_and_counts(uri) -> None:
     assert lance_core.dataset(uri).read_transaction(2).transaction_properties["reason"] == "test"
 
 
-def test_delete_rows_without_matches_makes_no_version_when_requested(uri) -> None:
+def test_delete_rows_without_matches_creates_no_version_when_requested(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).version == 1
     assert metadata.delete_rows(dataset, "id > 9").version == 2

@@ -29,19 +29,19 @@ class Lines(ProgressLines):
         return self.lines
 
 
-def test_an_operation_shorter_than_the_interval_writes_no_line() -> None:
+def test_operation_shorter_than_the_interval_writes_no_progress_line() -> None:
     lines = Lines()
     for second in (0, 1, 4.9):
         assert lines.at(second) == []
 
 
-def test_a_line_is_written_once_per_interval() -> None:
+def test_progress_line_is_written_once_per_interval() -> None:
     lines = Lines()
     counts = [len(lines.at(second)) for second in (0, 5, 6, 9.9, 10, 14, 30, 31)]
     assert counts == [0, 1, 1, 1, 2, 2, 3, 3]
 
 
-def test_the_remaining_time_follows_from_the_stage_not_from_the_whole() -> None:
+def test_remaining_time_is_estimated_from_the_current_stage() -> None:
     lines = Lines()
     lines.at(0)
     assert lines.at(6, tasks=1)[-1] == "writing: 1 of 4 tasks, 25%, about 18 seconds left"
@@ -71,10 +71,10 @@ def test_the_remaining_time_follows_from_the_stage_not_from_the_whole() -> None:
         (Progress(stage="a", rows=12, total_rows=10), "a: 12 of 10 rows, 100%, 1 minute and 30 seconds so far"),
     ],
 )
-def test_a_line_has_counts_percentage_and_time(progress, line) -> None:
+def test_progress_line_has_counts_percentage_and_time(progress, line) -> None:
     assert progress.line(90) == line
 
 
-def test_bytes_measure_progress_before_rows_and_tasks() -> None:
+def test_progress_is_measured_in_bytes_if_known_and_otherwise_in_rows_or_tasks() -> None:
     progress = Progress(stage="a", tasks=1, total_tasks=2, rows=1, total_rows=4, num_bytes=1, total_bytes=8)
     assert progress.fraction == 1 / 8

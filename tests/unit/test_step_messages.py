@@ -74,20 +74,20 @@ def changed(document: dict[str, Any], change: Callable[[dict[str, Any], str], No
 
 
 @by_type
-def test_message_is_read_as_it_was_written(message) -> None:
+def test_step_message_round_trips(message) -> None:
     assert type(message).from_json(message.to_json()) == message
 
 
 @by_type
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", "\x00", "[" * 100_000])
-def test_text_that_is_not_the_message_is_corrupt(message, text: str) -> None:
+def test_text_that_is_not_a_step_message_raises_corrupt_data(message, text: str) -> None:
     with pytest.raises(CorruptDataError, match=f"malformed message between steps: {type(message).__name__}: "):
         type(message).from_json(text)
 
 
 @by_type
 @pytest.mark.parametrize("value", [None, -1, 2**70, 1.5, "x", "\x00", [], {}, [1], True], ids=repr)
-def test_value_of_another_type_is_either_read_or_corrupt(message, value: object) -> None:
+def test_step_message_value_of_another_type_is_read_or_raises_corrupt_data(message, value: object) -> None:
     texts = list(changed(json.loads(message.to_json()), lambda document, name: document.update({name: value})))
     refused = 0
     for text in texts:
@@ -99,7 +99,7 @@ def test_value_of_another_type_is_either_read_or_corrupt(message, value: object)
 
 
 @by_type
-def test_message_without_its_location_is_corrupt(message) -> None:
+def test_step_message_without_its_location_raises_corrupt_data(message) -> None:
     document = json.loads(message.to_json())
     (document.get("plan") or document).pop("uri")
     with pytest.raises(CorruptDataError, match=r"uri: Field required; start a new run"):
@@ -107,7 +107,7 @@ def test_message_without_its_location_is_corrupt(message) -> None:
 
 
 @pytest.mark.parametrize("schema", ["", "AAAA", "not base64", "ÿ", 5, None])
-def test_schema_that_is_not_an_arrow_schema_is_corrupt(schema: object) -> None:
+def test_step_message_with_an_invalid_arrow_schema_raises_corrupt_data(schema: object) -> None:
     document = json.loads(MESSAGES[0].to_json()) | {"schema": schema}
     with pytest.raises(CorruptDataError, match="StagedWrite: schema: "):
         StagedWrite.from_json(json.dumps(document))

@@ -28,7 +28,7 @@ VECTORS = [[1.0, 2.0, 3.0], [4, 5, 6], [7.5, 8.5, float("nan")]]
         (dict(zip((1, 2, 3), VECTORS, strict=True)), {"names": ["key", "v"]}),
     ],
 )
-def test_vectors_become_the_same_tables_as_in_pylance(data, arguments: dict) -> None:
+def test_vectors_are_converted_to_the_same_tables_as_in_pylance(data, arguments: dict) -> None:
     ours, theirs = vec_to_table(data, **arguments), lance.vector.vec_to_table(data, **arguments)
     assert ours.schema == theirs.schema
     assert repr(ours.to_pylist()) == repr(theirs.to_pylist())
@@ -51,7 +51,7 @@ def test_invalid_vectors_and_names_are_refused(data, arguments: dict, problem: s
         lance.vector.vec_to_table(data, **arguments)
 
 
-def test_data_of_other_kinds_is_refused() -> None:
+def test_vectors_of_unsupported_types_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="data contains no vectors"):
         vec_to_table([])
     for convert in (lance.vector.vec_to_table, vec_to_table):
@@ -65,12 +65,12 @@ def test_data_of_other_kinds_is_refused() -> None:
     "time",
     ["2026-01-31 23:59:59", datetime(2026, 1, 31, tzinfo=UTC), pd.Timestamp("2026-01-31 12:00:00.5")],
 )
-def test_times_are_those_of_pylance(time) -> None:
+def test_times_are_converted_as_in_pylance(time) -> None:
     assert sanitize_ts(time) == lance.util.sanitize_ts(time)
     assert type(sanitize_ts(time)) is datetime
 
 
-def test_other_times_are_refused_as_by_pylance() -> None:
+def test_unsupported_times_are_refused_as_in_pylance() -> None:
     for convert in (lance.util.sanitize_ts, sanitize_ts):
         with pytest.raises(ValueError, match="2026-01-31"):
             convert("2026-01-31")
@@ -83,5 +83,5 @@ def test_other_times_are_refused_as_by_pylance() -> None:
 
 
 @pytest.mark.parametrize("duration", [timedelta(0), timedelta(days=99, microseconds=1), -timedelta(seconds=1.5)])
-def test_durations_are_those_of_pylance(duration: timedelta) -> None:
+def test_durations_are_converted_as_in_pylance(duration: timedelta) -> None:
     assert td_to_micros(duration) == lance.util.td_to_micros(duration)

@@ -45,24 +45,24 @@ def test_file_version_given_as_a_number_raises_invalid_type() -> None:
         ((2, 3), "2.3"),
     ],
 )
-def test_file_version_pairs_on_disk_are_recognized(pair: tuple[int, int], value: str) -> None:
+def test_file_version_number_pairs_on_disk_are_recognized(pair: tuple[int, int], value: str) -> None:
     assert LanceFileVersion.from_pair(*pair).value == value
 
 
 @pytest.mark.parametrize("version", LanceFileVersion)
-def test_written_file_version_pairs_round_trip(version: LanceFileVersion) -> None:
+def test_written_file_version_number_pairs_round_trip(version: LanceFileVersion) -> None:
     assert LanceFileVersion.from_pair(*version.footer_pair) is version
     assert LanceFileVersion.from_pair(*version.manifest_pair) is version
 
 
 @pytest.mark.parametrize("pair", [(2, 4), (3, 0), (65535, 65535)])
-def test_newer_file_version_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
+def test_newer_file_version_number_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError, match=f"{pair[0]}.{pair[1]} is newer"):
         LanceFileVersion.from_pair(*pair)
 
 
 @pytest.mark.parametrize("pair", [(0, 4), (1, 0), (1, 2)])
-def test_impossible_file_version_pairs_raise_corrupt_data(pair: tuple[int, int]) -> None:
+def test_invalid_file_version_number_pairs_raise_corrupt_data(pair: tuple[int, int]) -> None:
     with pytest.raises(CorruptDataError):
         LanceFileVersion.from_pair(*pair)
 

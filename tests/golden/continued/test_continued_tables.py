@@ -63,7 +63,7 @@ def _content(table: pa.Table) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("name", [name for name in _names() if name not in EXPERIMENTAL])
 @pytest.mark.sampled(5)
-def test_tables_of_old_releases_are_read_and_continued(name: str, tmp_path: Path) -> None:
+def test_tables_of_old_releases_are_read_and_modified(name: str, tmp_path: Path) -> None:
     uri = _unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
     columns = dataset.schema.names

@@ -115,7 +115,7 @@ def _reads_right(library: object, uri: str, case: Case, x: Sequence[int], *, col
     dataset.validate()
 
 
-def test_the_archive_names_the_writers_of_every_case() -> None:
+def test_archive_names_the_releases_that_wrote_every_case() -> None:
     with zipfile.ZipFile(ARCHIVE) as archive:
         names = [name for name in archive.namelist() if name.endswith("case.json")]
         found = [json.loads(archive.read(name)) for name in names]
@@ -124,7 +124,7 @@ def test_the_archive_names_the_writers_of_every_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_read_verb_on_a_defective_table_returns_the_right_rows(name: str, tmp_path: Path) -> None:
+def test_every_read_method_on_a_defective_table_returns_the_correct_rows(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
     x = list(case.x)
@@ -154,7 +154,7 @@ def test_every_read_verb_on_a_defective_table_returns_the_right_rows(name: str, 
 
 
 @pytest.mark.parametrize("name", ["shared-field-ids", *RENUMBERED])
-def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp_path: Path) -> None:
+def test_statistics_of_columns_that_are_not_read_exclude_no_rows(name: str, tmp_path: Path) -> None:
     """The file of ``y`` has statistics of a dropped column under the id of ``b``."""
     dataset = lance_core.dataset(unpacked(name, tmp_path))
     for x in CASES[name].x:
@@ -164,7 +164,7 @@ def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(14)
-def test_every_write_verb_repairs_a_defective_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
+def test_every_write_method_repairs_a_defective_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     before = lance_core.dataset(uri)
     columns = [column for column in before.schema.names if column != "vector"]
@@ -222,7 +222,7 @@ def test_a_pylance_commit_on_a_defective_table_is_read_correctly(name: str, tmp_
         _reads_right(lance, uri, case, x, columns=columns)
 
 
-def test_pylance_reads_a_defective_table_wrongly_until_the_next_commit(tmp_path: Path) -> None:
+def test_pylance_reads_a_defective_table_incorrectly_until_the_next_commit(tmp_path: Path) -> None:
     """Should the reference change, so does the reason for what is done here."""
     shared = unpacked("shared-field-ids", tmp_path)
     assert lance.dataset(shared).to_table()["b"].to_pylist()[:4] == [0, 3, 6, 9]
@@ -261,7 +261,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_the_doctor_names_the_defect_of_a_table_and_does_not_repair_it(
+def test_doctor_names_the_defect_of_a_table_and_does_not_repair_it(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uri = unpacked(name, tmp_path)
@@ -292,7 +292,9 @@ def test_files_of_several_formats_are_refused_and_an_earlier_version_restored(tm
 
 @pytest.mark.parametrize("commit", [False, True], ids=["before the commit", "after it"])
 @pytest.mark.parametrize("name", INDEXED)
-def test_pylance_finds_every_neighbor_before_and_after_a_commit(name: str, commit: bool, tmp_path: Path) -> None:
+def test_pylance_finds_every_nearest_neighbor_before_and_after_a_commit(
+    name: str, commit: bool, tmp_path: Path
+) -> None:
     uri = unpacked(name, tmp_path)
     if commit:
         lance_core.dataset(uri).delete("x = 5")
@@ -305,7 +307,7 @@ def test_pylance_finds_every_neighbor_before_and_after_a_commit(name: str, commi
         assert found == x[np.argsort(((vectors - vector) ** 2).sum(axis=1), kind="stable")[:10]].tolist()
 
 
-def test_index_coverage_after_a_commit_is_that_of_pylance(tmp_path: Path) -> None:
+def test_index_coverage_after_a_commit_equals_that_of_pylance(tmp_path: Path) -> None:
     def coverage(uri: str) -> list[set[int]]:
         section = lance_core.dataset(uri).manifest.index_section
         return [set(read_fragment_bitmap(index) or ()) for index in decode_index_section(section)]
@@ -320,7 +322,7 @@ def test_index_coverage_after_a_commit_is_that_of_pylance(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cleanup_keeps_what_the_version_needs_as_it_was_written(name: str, tmp_path: Path) -> None:
+def test_cleanup_keeps_the_files_that_the_version_as_written_references(name: str, tmp_path: Path) -> None:
     uri = unpacked(name, tmp_path)
     columns = ["x", "b"] if name == "partly-renumbered-field-ids" else None
     before = lance.dataset(uri).to_table(columns)
@@ -357,7 +359,7 @@ def test_a_table_without_its_data_files_opens_and_fails_when_read(name: str, tmp
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_branches_and_clones_of_a_defective_table_have_the_right_rows(name: str, tmp_path: Path) -> None:
+def test_branches_and_clones_of_a_defective_table_have_the_correct_rows(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     columns = list(case.rows(()))
     lance_core.dataset(uri).create_branch("b")

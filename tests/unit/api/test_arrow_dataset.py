@@ -1,4 +1,4 @@
-"""A dataset as a ``pyarrow.dataset.Dataset``: what DuckDB, Polars and pandas read through Arrow's interfaces."""
+"""A dataset as a ``pyarrow.dataset.Dataset``, through which DuckDB, Polars and pandas read."""
 
 from __future__ import annotations
 

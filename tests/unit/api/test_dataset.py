@@ -1,4 +1,4 @@
-"""LanceDataset: opening, versions, reading, refusals; everything in memory."""
+"""LanceDataset: opening, versions, reading, and rejected arguments. All datasets are in memory."""
 
 import pickle
 from datetime import datetime, timedelta

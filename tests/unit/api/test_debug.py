@@ -1,4 +1,4 @@
-"""The metadata of a dataset as text, and the logger."""
+"""The functions that print the metadata of a dataset as text, and the logger."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""bfloat16 numbers and arrays, beside pylance's."""
+"""bfloat16 numbers and arrays, compared with those of pylance."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Arrays of images: URIs, files, pixels, and the conversions between them, beside pylance's."""
+"""Arrays of image URIs, encoded images and pixels, and the conversions between them, compared with pylance."""
 
 import pickle
 import sys

@@ -1,4 +1,4 @@
-"""The benchmark of memory still works; what it measures is nobody's business here."""
+"""The benchmark of memory runs; the tests do not look at the sizes that it measures."""
 
 import subprocess
 import sys

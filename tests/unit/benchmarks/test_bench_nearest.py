@@ -1,4 +1,4 @@
-"""The benchmark of searches for near vectors still works; what it measures is nobody's business here."""
+"""The benchmark of nearest neighbor searches runs; the tests do not look at the times that it measures."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Rows are cut by the bytes of their values, wherever in the schema these are."""
+"""Batches are split by the size of their blob values, at any depth of the schema."""
 
 import pyarrow as pa
 import pytest

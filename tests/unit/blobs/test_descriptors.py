@@ -1,4 +1,4 @@
-"""Descriptors as found in files: never trusted."""
+"""Blob descriptors read from files are checked before they are used."""
 
 import pyarrow as pa
 import pytest

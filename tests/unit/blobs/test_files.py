@@ -1,4 +1,4 @@
-"""BlobFile behaves like a file over its part of an object, and like the reference's."""
+"""BlobFile behaves like a regular file over its byte range of an object, and like the BlobFile of pylance."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""ByteCache: bounded by bytes."""
+"""ByteCache is limited by the number of bytes in it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_freshness_check_measures_the_age_of_the_last_row_change(uri) -> None:
     assert text.endswith(" ago (version 1); the limit is 2 hours")
 
 
-def test_freshness_check_after_the_changing_version_was_removed_reports_at_least_the_age_of_the_oldest_version(
+def test_freshness_check_without_the_version_of_the_last_change_reports_a_minimum_age(
     uri,
 ) -> None:
     passed, text = check("freshness", uri, now=time.time() + 7300, settings={"max_age": timedelta(hours=1)})

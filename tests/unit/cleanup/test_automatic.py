@@ -1,4 +1,4 @@
-"""What the table config asks every commit to remove."""
+"""Automatic cleanup: what the table config tells each commit to remove."""
 
 from datetime import timedelta
 

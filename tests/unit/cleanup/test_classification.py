@@ -1,4 +1,4 @@
-"""What becomes of a file: by its place, its age, and who names it."""
+"""How a file is classified by its location, its age, and the versions that reference it."""
 
 import pytest
 

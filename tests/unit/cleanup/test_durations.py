@@ -1,4 +1,4 @@
-"""Durations as text, as the reference reads and writes them in the table config."""
+"""Durations as text, in the form that pylance reads and writes in the table config."""
 
 from datetime import timedelta
 

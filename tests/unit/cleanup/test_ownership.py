@@ -1,4 +1,4 @@
-"""Owners: the keys by which manifests hold files."""
+"""Owners: the keys under which manifests reference files."""
 
 import uuid
 

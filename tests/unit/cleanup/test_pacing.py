@@ -1,4 +1,4 @@
-"""Actions per second, on a clock of the test."""
+"""The limit on actions per second, tested with a simulated clock."""
 
 import pytest
 

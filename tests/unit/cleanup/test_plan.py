@@ -1,4 +1,4 @@
-"""Plans: every file classified; what has changed by the time of the removal is spared."""
+"""Cleanup plans classify every file; a file that has come into use since the plan was made is kept."""
 
 import dataclasses
 import functools

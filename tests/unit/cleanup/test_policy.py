@@ -1,4 +1,4 @@
-"""The terms of a cleanup."""
+"""The settings of a cleanup."""
 
 import math
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Manifests that were staged for an external manifest store, and that nobody will publish."""
+"""Manifests that were staged for an external manifest store and will never be published."""
 
 from lance_core.cleanup.inventory import StoredFile
 from lance_core.cleanup.plan import abandoned_manifests

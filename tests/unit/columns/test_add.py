@@ -1,4 +1,4 @@
-"""Added columns: fields, ids, files, conflicts; everything in memory."""
+"""Adding columns: fields, ids, files, and conflicts. All datasets are in memory."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Which files a change of columns reads and writes, counted in a store."""
+"""Which files a change of columns reads and writes, as counted by a store."""
 
 from collections import Counter
 from collections.abc import Callable

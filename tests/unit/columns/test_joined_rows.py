@@ -1,4 +1,4 @@
-"""The right side of a join: keys are found in it, and rows taken from it."""
+"""The right side of a join: finding keys and taking the rows that have them."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Changing the columns of a wide table takes time in proportion to their number."""
+"""Changing the columns of a wide table takes time proportional to the number of columns."""
 
 from __future__ import annotations
 

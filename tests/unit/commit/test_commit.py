@@ -1,4 +1,4 @@
-"""LanceDataset.commit: what is checked, and which exception each outcome becomes."""
+"""LanceDataset.commit: what is checked, and which exception is raised for each outcome."""
 
 import dataclasses
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Executing tasks: what is refused, what is noticed, and what the planner learns from files."""
+"""Executing compaction tasks: what is refused, which errors are detected, and what the planner reads from files."""
 
 from collections.abc import Iterator
 from itertools import accumulate

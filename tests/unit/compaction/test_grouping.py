@@ -1,4 +1,4 @@
-"""Planning and sizing, by arithmetic alone. The reference's plans are compared in the property tests."""
+"""Grouping and sizing of compaction tasks. The property tests compare the plans with those of pylance."""
 
 import pytest
 

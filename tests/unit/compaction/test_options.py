@@ -1,4 +1,4 @@
-"""Options: every name of the reference, where values come from, and what is refused."""
+"""Compaction options: their names in pylance, where their values come from, and which values are refused."""
 
 import pytest
 from lance.optimize import CompactionOptions as TheirOptions

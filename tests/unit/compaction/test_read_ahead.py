@@ -1,4 +1,4 @@
-"""Reading ahead: order, bounds, and errors in their place."""
+"""Reading ahead keeps the order of the items, has a limit, and raises each error after the items that precede it."""
 
 from collections.abc import Iterator
 

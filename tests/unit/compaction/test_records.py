@@ -1,4 +1,4 @@
-"""Plans, tasks and results as documents."""
+"""Compaction plans, tasks and results as JSON."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Deletes: plans, files, versions, conflicts; everything in memory."""
+"""Deletes: plans, files, versions, and conflicts. All datasets are in memory."""
 
 import threading
 from contextlib import suppress

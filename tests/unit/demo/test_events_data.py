@@ -1,4 +1,4 @@
-"""The story's expectation and the dataset's predicates must mean the same rows."""
+"""The rows that the demo expects and the predicates of its datasets must agree."""
 
 import lance
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Lists with other items and structs with other members, slices included."""
+"""Replacing the items of lists and the members of structs, slices included."""
 
 import pyarrow as pa
 import pytest

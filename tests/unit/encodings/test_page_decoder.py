@@ -1,4 +1,4 @@
-"""From pages to arrays: ranges, refusals, and hostile bytes."""
+"""Decoding pages into arrays: row ranges, unsupported pages, and malicious bytes."""
 
 from __future__ import annotations
 

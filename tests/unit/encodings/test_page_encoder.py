@@ -1,4 +1,4 @@
-"""From arrays to pages: which layout a page gets, what is normalised, and what is refused."""
+"""Encoding arrays as pages: which layout is chosen, what is normalized, and what is refused."""
 
 from __future__ import annotations
 

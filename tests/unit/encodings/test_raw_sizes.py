@@ -1,4 +1,4 @@
-"""Compressed bytes that promise or hold more than their values need: refused before memory is taken for them."""
+"""Compressed data larger than its values require is refused before memory is allocated for it."""
 
 from __future__ import annotations
 

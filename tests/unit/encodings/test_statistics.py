@@ -1,4 +1,4 @@
-"""Samples of a leaf's values."""
+"""Statistics estimated from samples of the values of a leaf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single values out of encoded pages are those that decoding the whole page gives."""
+"""Single values taken from encoded pages equal those obtained by decoding the whole page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incoming batches: order, stored types, nulls."""
+"""Incoming batches: column order, storage types, and nulls."""
 
 from __future__ import annotations
 

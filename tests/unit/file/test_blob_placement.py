@@ -1,4 +1,4 @@
-"""Where values outside the pages go: aligned in the file, or in sidecars that are there before it is."""
+"""Where blob values are placed: aligned in the data file, or in sidecars that are written before the data file."""
 
 import numpy as np
 import pyarrow as pa

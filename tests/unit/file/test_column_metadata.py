@@ -1,4 +1,4 @@
-"""ColumnMetadata and Page: bytes ⇄ records, and what is refused."""
+"""Converting ColumnMetadata and Page to and from bytes, and what is refused."""
 
 from __future__ import annotations
 

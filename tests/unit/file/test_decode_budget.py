@@ -1,4 +1,4 @@
-"""What the columns of a stream decode at a time: together no more than the budget."""
+"""The columns of a stream together decode at most as many bytes at a time as the budget allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pool of threads: shared, small, and new in a forked process."""
+"""The thread pool for decoding is shared and small, and a forked process gets a new one."""
 
 from __future__ import annotations
 

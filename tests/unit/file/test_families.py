@@ -1,4 +1,4 @@
-"""The table of families: every version has one, and all that it names works on a file of its own."""
+"""The table of file formats: every version belongs to one format, whose functions work on a file of that version."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_file_of_every_version_is_written_read_and_described(version: LanceFileV
 @pytest.mark.parametrize(
     "version", [version for family in FORMATS for version in family.versions], ids=lambda version: version.value
 )
-def test_statistics_bounds_are_kept_by_files_of_0_1_only(version: LanceFileVersion) -> None:
+def test_only_files_in_format_0_1_have_statistics_bounds(version: LanceFileVersion) -> None:
     store = MemoryStore()
     config = WriteConfig(version=version, max_rows_per_group=2)
     with open_writer(store.create("f"), schema_from_arrow(ROWS.schema), config) as writer:
@@ -58,7 +58,7 @@ def test_statistics_bounds_are_kept_by_files_of_0_1_only(version: LanceFileVersi
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
-def test_check_columns_with_a_column_that_the_file_lacks_raises_corrupt_data(version: str) -> None:
+def test_check_columns_with_a_column_missing_from_the_file_raises_corrupt_data(version: str) -> None:
     store = MemoryStore()
     config = WriteConfig(version=LanceFileVersion(version))
     with open_writer(store.create("f"), schema_from_arrow(ROWS.schema), config) as writer:

@@ -1,4 +1,4 @@
-"""Readings in steps: one after the other, and side by side."""
+"""Read steps, one after the other and in parallel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_run_steps_makes_one_request_per_step() -> None:
     assert len(source.requests) == 3
 
 
-def test_parallel_read_steps_share_their_requests() -> None:
+def test_parallel_read_steps_combine_their_requests() -> None:
     source = _Source()
     readings = [_follow(start, steps) for start, steps in ((0, 1), (50, 3), (20, 0), (30, 2))]
     assert run_steps(together(readings), source) == [

@@ -1,4 +1,4 @@
-"""Footer: bytes ⇄ record, and what a damaged one is told apart by."""
+"""Converting footers to and from bytes, and how damaged footers are recognized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Global buffer table and file descriptor."""
+"""The global buffer table and the file descriptor."""
 
 from __future__ import annotations
 

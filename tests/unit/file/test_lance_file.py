@@ -1,4 +1,4 @@
-"""LanceFileReader and LanceFileWriter: the names and habits of pylance's ``lance.file``."""
+"""LanceFileReader and LanceFileWriter have the names and behavior of those in ``lance.file`` of pylance."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_lance_file_with_unsupported_options_raises_not_supported(path: str) -> 
         LanceFileWriter(path, TABLE.schema, version="2.3")
 
 
-def test_data_cache_is_shared_by_the_columns(path: str) -> None:
+def test_data_cache_is_divided_among_the_columns(path: str) -> None:
     table = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(range(100), pa.int64())})
     with LanceFileWriter(path, table.schema, data_cache_bytes=800) as writer:
         for start in range(0, 100, 10):

@@ -1,4 +1,4 @@
-"""serialized: map entries without their empty halves, everything else as protobuf writes it."""
+"""serialized: map entries omit empty keys and values; everything else is written as protobuf writes it."""
 
 import pytest
 

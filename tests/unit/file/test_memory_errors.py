@@ -1,4 +1,4 @@
-"""Memory that runs out while rows are read: one typed error, whoever notices."""
+"""Running out of memory while rows are read raises the same typed error wherever it happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offset blocks: the bytes that locate others are read with their surroundings, and kept."""
+"""Offset blocks: bytes that locate other bytes are read together with their neighbors and cached."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _offsets(start: int, stop: int) -> ByteRange:
         [_offsets(at * BLOCK, at * BLOCK + 8) for at in range(90)],
     ],
 )
-def test_bytes_are_those_of_the_file_whether_they_are_kept_or_not(ranges: list[ByteRange]) -> None:
+def test_offset_blocks_return_the_bytes_of_the_file_with_and_without_a_cache(ranges: list[ByteRange]) -> None:
     cache: PageCache[Any] = PageCache()
     for _ in range(2):
         found = keeping_offsets(Reads(), cache, len(DATA))(ranges)
         assert [each.to_pybytes() for each in found] == [DATA[each.start : each.stop] for each in ranges]
 
 
-def test_offsets_near_those_that_were_read_are_not_read_again() -> None:
+def test_offsets_near_offsets_already_read_are_not_read_again() -> None:
     reads, cache = Reads(), PageCache[Any]()
     read = keeping_offsets(reads, cache, len(DATA))
     read([_offsets(BLOCK + 16, BLOCK + 32), ByteRange(3, 4)])

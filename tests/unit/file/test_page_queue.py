@@ -1,4 +1,4 @@
-"""PageQueue: pages are written in the order of submission, few are under way, failures surface."""
+"""PageQueue writes pages in the order of submission, limits the number of pending pages, and reports failures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_small_pages_are_encoded_without_a_thread(queue):
     assert queue._pool is None
 
 
-def test_the_only_page_of_a_file_is_encoded_without_a_thread(queue):
+def test_single_page_of_a_file_is_encoded_without_a_thread(queue):
     threads = []
     queue.submit(LARGE, lambda: threads.append(threading.current_thread()) or ["first"], threads.extend)
     assert queue.num_bytes == LARGE
@@ -82,7 +82,7 @@ def test_page_queue_failure_reaches_the_caller(queue):
         queue.drain()
 
 
-def test_closed_page_queue_places_nothing(queue):
+def test_closed_page_queue_writes_no_page(queue):
     placed = []
     queue.submit(LARGE, lambda: [1], placed.extend)
     queue.close()

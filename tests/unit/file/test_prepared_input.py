@@ -1,4 +1,4 @@
-"""Input that needs no conversion is handed on as it is."""
+"""Input that needs no conversion is passed on unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_prepared_input_passes_plain_columns_unchanged() -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN.column_names)
-def test_plain_columns_next_to_a_converted_one_keep_their_memory(name: str) -> None:
+def test_plain_columns_next_to_a_converted_column_are_not_copied(name: str) -> None:
     [batch] = JSON.to_batches()
     prepared = PreparedInput(JSON.schema).batch(batch)
     assert prepared.schema.field("j").type != batch.schema.field("j").type

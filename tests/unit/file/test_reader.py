@@ -1,4 +1,4 @@
-"""FileReader: batches, ranges, projection, requests."""
+"""FileReader: batches, row ranges, projections, and requests."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_file_reader_batches_have_exactly_the_requested_rows(reader: FileReader,
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
-def test_file_reader_runs_hold_as_many_batches_as_the_pages(reader: FileReader, batch_rows: int) -> None:
+def test_file_reader_runs_contain_as_many_batches_as_the_pages(reader: FileReader, batch_rows: int) -> None:
     runs = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows), in_runs=True))
     assert all(run.num_rows % batch_rows == 0 for run in runs[:-1])
     assert len(runs) <= -(-NUM_ROWS // batch_rows)
@@ -163,7 +163,7 @@ def test_metadata_larger_than_the_tail_read_is_read_completely() -> None:
     assert reader.read_table(reader.schema.fields).equals(table)
 
 
-def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
+def test_only_the_requested_columns_and_pages_are_fetched() -> None:
     table = pa.table({name: pa.array(np.random.default_rng(1).random(40_000)) for name in "abc"})
     store = _store(table, batch_rows=10_000)
     reader = FileReader.open(store, "f")

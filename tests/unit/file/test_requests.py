@@ -1,4 +1,4 @@
-"""What reading asks of a store that cannot map files: how often, and for how many bytes."""
+"""How many requests, and for how many bytes, a read sends to a store that cannot map files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session: open data files are kept and shared, within a budget of bytes."""
+"""Sessions keep open data files and share them, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_open_file_without_a_cache_budget_opens_again() -> None:
     assert UNCACHED.size_bytes() == 0
 
 
-def test_open_file_of_unknown_size_is_kept_too() -> None:
+def test_open_file_of_unknown_size_is_cached() -> None:
     store, session = _store("f"), Session(metadata_cache_size_bytes=1 << 24)
     opened = session.open_file(store, "f", num_bytes=None)
     store.reset()

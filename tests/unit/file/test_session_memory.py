@@ -1,4 +1,4 @@
-"""Session: the size that it reports is about the memory that it keeps."""
+"""The size that a session reports is close to the memory that it uses."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _kept(folder: Path, shape: Shape) -> tuple[int, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_reported_size_is_about_the_memory_that_a_session_keeps(tmp_path: Path, shape: Shape, version: str) -> None:
+def test_reported_size_of_a_session_is_close_to_the_memory_it_uses(tmp_path: Path, shape: Shape, version: str) -> None:
     rows = _rows(shape)
     config = WriteConfig(version=LanceFileVersion(version), max_page_bytes=shape.max_page_bytes)
     for file in range(shape.num_files):

@@ -1,4 +1,4 @@
-"""Malformed input, odd row numbers, dropped writers, interrupts, forks."""
+"""Malformed input, invalid row numbers, abandoned writers, interrupts, and forks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _PARENTS["2.2"] += _PARENTS["2.1"][:6]
 @pytest.mark.parametrize(("parent", "version"), [(each, version) for version in _PARENTS for each in _PARENTS[version]])
 @pytest.mark.parametrize("leaf", list(_LEAVES))
 @pytest.mark.sampled(24)
-def test_malformed_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
+def test_malformed_values_hidden_by_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
     if parent == "fixed-size list" and not leaf.startswith("decimal"):
         pytest.skip("fixed-size lists hold values of fixed width only")
     expected = _below_nulls(_LEAVES[leaf], parent)
@@ -137,7 +137,7 @@ def test_null_structs_with_members_of_empty_dictionaries_are_written(tmp_path: P
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
-def test_descending_offsets_below_nulls_are_refused(tmp_path: Path, version: str) -> None:
+def test_descending_offsets_hidden_by_nulls_are_refused(tmp_path: Path, version: str) -> None:
     text = pa.Array.from_buffers(pa.string(), 3, [None, _offsets(0, 3, 1, 3), pa.py_buffer(b"abc")])
     array = pa.StructArray.from_arrays([text], ["f"], mask=pa.array([True] * 3))
     with LanceFileWriter(tmp_path / "f", pa.schema([("c", array.type)]), version=version) as writer:
@@ -286,5 +286,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_fork_waits_for_kernels_that_are_loading() -> None:
+def test_fork_waits_for_kernels_that_are_being_loaded() -> None:
     subprocess.run([sys.executable, "-c", _LOADING], check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Reading many values of one object."""
+"""Reading many values from one object."""
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ def test_values_near_each_other_are_read_together() -> None:
     assert _checked_reads([0, 64, 128, 1000, 1064], [10, 64, 3, 5, 5]).ranges == [(0, 131), (1000, 1069)]
 
 
-def test_read_values_reads_one_value_or_none() -> None:
+def test_read_values_accepts_a_single_value_and_no_values() -> None:
     assert _checked_reads([5], [10]).ranges == [(5, 15)]
     assert read_values(_Reads(), np.empty(0, np.uint64), np.empty(0, np.uint64)) == []
 

@@ -1,4 +1,4 @@
-"""WriteConfig: what a column collects."""
+"""WriteConfig: how many bytes a column collects before a page is written."""
 
 from __future__ import annotations
 

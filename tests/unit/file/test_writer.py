@@ -1,4 +1,4 @@
-"""FileWriter: pages, alignment, byte order of the file, failure."""
+"""FileWriter: pages, alignment, the order of bytes in the file, and failures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_batches_are_collected_into_pages_of_the_cache_size() -> None:
     assert reader.read_table(reader.schema.fields)["x"].to_pylist() == list(range(100))
 
 
-def test_large_array_is_cut_into_pages_but_not_joined() -> None:
+def test_large_array_is_split_into_pages_and_not_joined_with_others() -> None:
     _, reader = _write(
         MemoryStore(), NUMBERS, [_numbers(0, 10), _numbers(10, 110)], data_cache_bytes=400, max_page_bytes=400
     )
@@ -81,7 +81,7 @@ def test_large_array_is_cut_into_pages_but_not_joined() -> None:
     assert reader.read_table(reader.schema.fields)["x"].to_pylist() == list(range(110))
 
 
-def test_rows_of_unequal_size_are_cut_by_bytes() -> None:
+def test_rows_of_unequal_size_are_split_into_pages_by_bytes() -> None:
     array = pa.array([b"x" * 10] * 50 + [b"y" * 1000] * 10, pa.binary())
     schema = pa.schema([("x", pa.binary())])
     _, reader = _write(
@@ -94,7 +94,7 @@ def test_rows_of_unequal_size_are_cut_by_bytes() -> None:
         start += length
 
 
-def test_a_row_larger_than_a_page_is_a_page_of_its_own() -> None:
+def test_row_larger_than_a_page_is_written_as_a_separate_page() -> None:
     schema = pa.schema([("x", pa.binary())])
     batch = pa.record_batch([pa.array([b"x" * 5000, b"y" * 5000], pa.binary())], schema=schema)
     _, reader = _write(MemoryStore(), schema, [batch], max_page_bytes=1000)
@@ -125,7 +125,7 @@ def test_many_one_row_batches_become_one_page() -> None:
     assert reader.read_table(reader.schema.fields)["x"].to_pylist() == list(range(3000))
 
 
-def test_dictionaries_that_cannot_be_joined_become_pages_of_their_own() -> None:
+def test_dictionaries_that_cannot_be_joined_are_written_as_separate_pages() -> None:
     dtype = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([("d", dtype)])
     parts = [pa.array([f"{part}-{i}" for i in range(100)]).dictionary_encode().cast(dtype) for part in range(2)]

@@ -1,4 +1,4 @@
-"""Staged writes made by lance_core alone, as the Spark layer would stage them."""
+"""Staged writes as the Spark layer makes them, but made by lance_core alone."""
 
 from __future__ import annotations
 

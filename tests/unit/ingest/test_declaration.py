@@ -1,4 +1,4 @@
-"""What a declaration means when it says nothing."""
+"""The default values of a declaration and the values that it accepts and refuses."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ def test_default_file_limits_match_the_guide() -> None:
         ({"upsert_by": 3}, "upsert_by must be names of columns, found 3"),
     ],
 )
-def test_values_of_another_form_are_refused_with_what_is_expected(values: dict[str, object], text: str) -> None:
+def test_malformed_values_in_a_declaration_are_refused_with_the_expected_form(
+    values: dict[str, object], text: str
+) -> None:
     with pytest.raises(InvalidInputError, match=text):
         _declared(**values)
 
 
-def test_modes_formats_keys_and_locations_may_have_other_forms() -> None:
+def test_modes_formats_keys_and_locations_accept_alternative_forms() -> None:
     declaration = DatasetDeclaration(
         key=dg.AssetKey(["lake", "t"]),  # type: ignore[arg-type]  # not declared, but common
         uri=Path("/lake/t.lance"),  # type: ignore[arg-type]  # likewise
@@ -67,7 +69,7 @@ def test_modes_formats_keys_and_locations_may_have_other_forms() -> None:
     assert declaration.upsert_by == ("id",)
 
 
-def test_sources_of_another_form_are_refused_with_what_is_expected() -> None:
+def test_malformed_sources_are_refused_with_the_expected_form() -> None:
     with pytest.raises(InvalidInputError, match=r"paths of a file source must be a list, found '/x'; write \['/x'\]"):
         FileSource(format=SourceFormat.CSV, paths="/x")
     with pytest.raises(InvalidInputError, match="unknown source format 'avro'; expected one of parquet, csv"):
@@ -124,7 +126,7 @@ def test_partition_by_is_one_column_or_one_for_each_dimension() -> None:
         (lambda variable: AssetSource(key="a", uri=variable), "uri of an asset source"),
     ],
 )
-def test_environment_variable_where_none_is_read_is_refused_instead_of_its_name_being_used(declare, name: str) -> None:
+def test_environment_variable_in_an_unsupported_place_is_refused(declare, name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{name} cannot be EnvVar\\('LAKE'\\).*get_value"):
         declare(dg.EnvVar("LAKE"))
     declare("/lake")

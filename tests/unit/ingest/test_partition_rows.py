@@ -1,4 +1,4 @@
-"""The text of conditions on the rows of partitions, and what is refused."""
+"""The text of conditions that select the rows of partitions, and which partitions are refused."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,13 +59,13 @@ def _sql(column: str, *places: PartitionValue, **values: object) -> str:
         ("day", [PartitionValue("2024-02-29")], "`day` = date '2024-02-29'"),
     ],
 )
-def test_partitions_on_one_column_become_its_sql_condition(
+def test_partitions_on_one_column_become_an_sql_condition_on_that_column(
     column: str, places: list[PartitionValue], text: str
 ) -> None:
     assert _sql(column, *places) == text
 
 
-def test_declared_values_of_keys_replace_the_keys_in_the_condition() -> None:
+def test_declared_values_of_partition_keys_replace_the_keys_in_the_condition() -> None:
     places = [PartitionValue("north"), PartitionValue("unknown"), PartitionValue("south")]
     assert _sql("Shard No", *places, north=1, south="2", unknown=None) == (
         "((`Shard No` in (1, 2)) or (`Shard No` is null))"
@@ -73,7 +73,7 @@ def test_declared_values_of_keys_replace_the_keys_in_the_condition() -> None:
     assert _sql("region", PartitionValue("unknown"), unknown=None) == "`region` is null"
 
 
-def test_a_full_grid_of_two_dimensions_is_one_conjunction() -> None:
+def test_all_combinations_of_two_dimensions_become_one_conjunction() -> None:
     columns = [PartitionColumn(column="day", dimension="date"), PartitionColumn(column="region", dimension="area")]
     grid: list[Partition] = [
         {"date": _day(day), "area": PartitionValue(area)} for day in range(1, 31) for area in ("us", "eu")
@@ -104,7 +104,7 @@ def test_a_full_grid_of_two_dimensions_is_one_conjunction() -> None:
         ("there", PartitionValue("k", (TWICE, TWICE.replace(hour=5))), InvalidInputError, "an hour that occurs twice"),
     ],
 )
-def test_partitions_that_rows_cannot_be_assigned_to_are_refused(
+def test_partitions_to_which_no_row_can_be_assigned_are_refused(
     column: str, place: PartitionValue, error: type[LanceError], text: str
 ) -> None:
     with pytest.raises(error, match=text):

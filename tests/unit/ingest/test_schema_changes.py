@@ -1,4 +1,4 @@
-"""The columns with which rows are written, in each schema mode, and the columns that are added first."""
+"""The columns with which rows are written in each schema mode, and the columns that are added first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_mode_add_commits_new_columns_as_nullable_and_plans_on_that_version(ware
     assert again.read_version == 2
 
 
-def test_mode_add_leaves_out_missing_columns_whose_rows_then_are_null(warehouse, numbers) -> None:
+def test_mode_add_accepts_missing_columns_and_reads_them_as_null(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     rows = pa.table({"name": ["only a name"]})
     plan, target = _fit(warehouse, rows.schema, SchemaMode.ADD)
@@ -48,7 +48,7 @@ def test_mode_add_leaves_out_missing_columns_whose_rows_then_are_null(warehouse,
     assert warehouse.rows()[-1] == {"id": None, "name": "only a name"}
 
 
-def test_mode_add_needs_columns_that_cannot_be_null(warehouse) -> None:
+def test_mode_add_requires_the_columns_that_are_not_nullable(warehouse) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     lance_core.write_dataset(pa.table({"id": [1], "name": ["a"]}, schema=schema), warehouse.uri)
     with pytest.raises(SchemaMismatchError, match="column 'id' of the dataset is not in the source"):
@@ -74,7 +74,7 @@ def test_overwrite_takes_the_columns_of_the_source_unless_the_schema_mode_is_err
         _fit(warehouse, other, SchemaMode.ERROR, WriteMode.OVERWRITE)
 
 
-def test_a_column_that_another_run_adds_first_is_used(warehouse, numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_column_that_a_concurrent_run_adds_first_is_used(warehouse, numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     added = schema_changes.add_columns
 

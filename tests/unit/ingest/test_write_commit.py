@@ -63,7 +63,7 @@ def test_ingest_transaction_records_run_step_and_dataset(warehouse, numbers) -> 
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_repeated_ingest_commit_makes_one_version(warehouse, numbers, mode) -> None:
+def test_repeated_ingest_commit_creates_one_version(warehouse, numbers, mode) -> None:
     staged = warehouse.stage(numbers(1), mode)
     first = warehouse.commit(staged)
     again = warehouse.commit(staged)
@@ -91,7 +91,7 @@ def test_repeated_ingest_commit_does_not_need_its_files(warehouse, numbers) -> N
 
 
 @pytest.mark.parametrize("second", [WriteMode.APPEND, WriteMode.OVERWRITE])
-def test_second_of_two_first_writes_is_committed_on_top(warehouse, numbers, second) -> None:
+def test_second_of_two_concurrent_first_writes_is_committed_after_the_first(warehouse, numbers, second) -> None:
     """Both were planned where there was no dataset."""
     plan = warehouse.plan()
     one, two = warehouse.stage(numbers(1, 2, 3), plan=plan), warehouse.stage(numbers(4, 5), second, plan=plan)
@@ -118,7 +118,7 @@ def test_concurrent_first_writes_are_all_kept(warehouse, numbers, round_number) 
     assert ids(warehouse.rows()) == list(range(8))
 
 
-def test_concurrent_commits_of_the_same_write_make_one_version(warehouse, numbers) -> None:
+def test_concurrent_commits_of_the_same_write_create_one_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(0)))
     staged = warehouse.stage(numbers(1))
     barrier = threading.Barrier(6)
@@ -144,7 +144,7 @@ def test_first_append_to_a_dataset_with_another_schema_is_refused(warehouse, num
     assert warehouse.rows() == [{"id": "a", "name": "b"}]
 
 
-def test_create_fails_when_another_writer_was_faster(warehouse, numbers) -> None:
+def test_create_fails_when_another_writer_created_the_dataset_first(warehouse, numbers) -> None:
     plan = warehouse.plan()
     mine = warehouse.stage(numbers(1), WriteMode.CREATE, plan=plan)
     warehouse.commit(warehouse.stage(numbers(2), plan=plan))
@@ -163,7 +163,7 @@ def test_overwrites_planned_on_one_version_are_both_committed(warehouse, numbers
     assert ids(warehouse.rows()) == [3]
 
 
-def test_concurrent_overwrites_make_one_version_each(warehouse, numbers) -> None:
+def test_concurrent_overwrites_create_one_version_each(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(0)))
     staged = [warehouse.stage(numbers(value), WriteMode.OVERWRITE) for value in range(1, 5)]
     barrier = threading.Barrier(len(staged))
@@ -210,7 +210,7 @@ def test_append_to_a_recreated_dataset_raises_incompatible_transaction(warehouse
     assert ids(warehouse.rows()) == [3]
 
 
-def test_append_without_rows_makes_no_version(warehouse, numbers) -> None:
+def test_append_without_rows_creates_no_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     outcome = warehouse.commit(warehouse.stage(numbers()))
     assert (outcome.version, outcome.committed) == (1, False)
@@ -345,7 +345,7 @@ def nested(*values: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_datasets_of_every_format_version_are_created_continued_and_replaced(warehouse, version) -> None:
+def test_datasets_of_every_format_version_are_created_appended_to_and_replaced(warehouse, version) -> None:
     warehouse.commit(warehouse.stage(nested(1, 2, 3), data_storage_version=version))
     warehouse.commit(warehouse.stage(nested(4, 5)))
     dataset = lance_core.dataset(warehouse.uri)
@@ -403,7 +403,9 @@ def test_two_first_runs_of_different_partitions_are_both_committed(warehouse, nu
     assert ids(warehouse.rows()) == [1, 2]
 
 
-def test_overwrite_partition_without_rows_removes_the_old_ones_and_then_changes_nothing(warehouse, numbers) -> None:
+def test_overwrite_partition_without_rows_removes_the_old_rows_and_when_repeated_changes_nothing(
+    warehouse, numbers
+) -> None:
     warehouse.commit(warehouse.stage(numbers(1, 2)))
     outcome = warehouse.commit(_replacing(warehouse, numbers(), "`id` = 2"))
     assert (outcome.version, outcome.committed) == (2, True)
@@ -421,7 +423,7 @@ def test_overwrite_partition_with_rows_of_other_partitions_is_refused_and_remove
     assert warehouse.latest_version() == 1
 
 
-def test_partitions_replaced_at_the_same_time_by_threads_are_all_committed(warehouse, numbers) -> None:
+def test_partitions_replaced_concurrently_by_threads_are_all_committed(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(*range(8))))
     staged = [_replacing(warehouse, numbers(value, value), f"`id` = {value}") for value in range(4)]
     barrier = threading.Barrier(4)

@@ -31,7 +31,7 @@ def test_write_report_distinguishes_totals_from_added_rows(warehouse, numbers) -
     assert report.summary().endswith("4 rows in 3 fragments; this run wrote 1 row in 1 fragment")
 
 
-def test_write_report_without_rows_describes_the_existing_dataset(warehouse, numbers) -> None:
+def test_write_report_of_a_write_without_rows_describes_the_existing_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     empty = warehouse.stage(numbers())
     report = report_write(empty, warehouse.commit(empty))
@@ -43,7 +43,7 @@ def _partition(warehouse, rows):
     return warehouse.stage(rows, WriteMode.OVERWRITE_PARTITION, predicate="`id` = 1")
 
 
-def test_write_report_of_a_partition_says_how_many_rows_were_replaced(warehouse, numbers) -> None:
+def test_write_report_of_a_partition_has_the_number_of_replaced_rows(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(2)))
     staged = [_partition(warehouse, numbers(*values)) for values in ([1, 1, 1], [1], [])]
     found = [report_write(each, warehouse.commit(each)) for each in staged]
@@ -58,7 +58,9 @@ def test_write_report_of_a_partition_says_how_many_rows_were_replaced(warehouse,
     assert report_write(staged[1], warehouse.commit(staged[1])).rows_replaced == 3
 
 
-def test_write_report_of_a_partition_without_the_previous_version_omits_the_replaced_rows(warehouse, numbers) -> None:
+def test_write_report_of_a_partition_whose_previous_version_was_removed_omits_the_replaced_rows(
+    warehouse, numbers
+) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = _partition(warehouse, numbers(1))
     outcome = warehouse.commit(staged)

@@ -136,7 +136,7 @@ def test_files_of_a_change_are_synced_once_and_together_with_its_manifest(
     assert all(call in calls.seen[: calls.seen.index(("fsync", synced[0]))] for call in renamed)
 
 
-def test_files_that_no_commit_follows_are_durable_at_once(calls: Calls, tmp_path: Path) -> None:
+def test_files_that_are_not_followed_by_a_commit_are_durable_immediately(calls: Calls, tmp_path: Path) -> None:
     [fragment] = lance_core.write_fragments(pa.table({"id": [1]}), str(tmp_path / "t"))
     [written] = [path for path in calls.synced() if path.endswith(".lance")]
     assert written.rpartition("-")[2] == fragment.files[0].path

@@ -59,7 +59,7 @@ def test_writing_where_no_file_can_be_created_raises_storage_error(call: str) ->
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "/proc/table/x")
 
 
-def test_storage_error_keeps_the_errno_if_a_file_exists_in_place_of_a_directory(tmp_path: Path) -> None:
+def test_storage_error_keeps_the_errno_if_a_file_exists_where_a_directory_is_expected(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:
         STORE.put(f"{tmp_path}/file/x", b"")
@@ -98,7 +98,7 @@ def test_links_to_files_are_listed_as_files(tmp_path: Path) -> None:
     assert {info.path for info in STORE.list_recursive(str(here))} == {f"{here}/linked", f"{here}/below/linked"}
 
 
-def test_table_of_links_to_another_table_can_be_read_and_appended(tmp_path: Path) -> None:
+def test_table_of_links_to_another_table_can_be_read_and_appended_to(tmp_path: Path) -> None:
     table, farm = tmp_path / "table", tmp_path / "farm"
     rows = pa.table({"a": [1, 2, 3]})
     lance_core.write_dataset(rows, table)

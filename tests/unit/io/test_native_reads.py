@@ -128,7 +128,7 @@ def test_large_ranges_are_aligned_for_typed_access(server):
         assert found.address % 16 == 0
 
 
-def test_end_and_whole_object_are_read_with_one_request_each(server):
+def test_tail_and_whole_object_are_read_with_one_request_each(server):
     store = _store(server)
     tail, num_bytes = store.get_tail(f"{BUCKET}/k", 1000)
     assert (tail.to_pybytes(), num_bytes) == (CONTENT[-1000:], len(CONTENT))
@@ -141,7 +141,7 @@ def test_range_past_the_end_raises_corrupt_data_error(server):
         _read(_store(server), (len(CONTENT) - 5, len(CONTENT) + 5))
 
 
-def test_settings_of_the_environment_are_ignored_if_explicit_settings_are_given(server, monkeypatch):
+def test_environment_settings_are_ignored_if_explicit_settings_are_given(server, monkeypatch):
     for name, value in {
         "AWS_ACCESS_KEY_ID": "AKIDOTHER",
         "AWS_SECRET_ACCESS_KEY": "other",
@@ -213,7 +213,7 @@ def test_key_that_obstore_rejects_is_read_with_a_signed_url(server):
     assert [path.partition("?")[0] for path, _ in server.seen] == [f"/{BUCKET}/a//b"]
 
 
-def test_certificates_of_a_file_are_left_to_the_other_client(server, monkeypatch, tmp_path):
+def test_reads_with_a_certificate_file_are_left_to_the_other_client(server, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "authorities.pem"))
     store = open_s3_store(
         BUCKET, {"aws_endpoint": "https://127.0.0.1:1", "skip_signature": "true", "client_max_retries": "0"}

@@ -66,7 +66,7 @@ def test_recorded_uri_is_normalized(uri: str, recorded: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["s3://b/t ", "s3://b/t\n", "s3://b/\tt"])
-def test_trailing_blanks_and_line_ends_of_a_uri_are_removed(uri: str) -> None:
+def test_trailing_spaces_and_newlines_of_a_uri_are_removed(uri: str) -> None:
     assert place_of(uri).path == "b/t"
 
 
@@ -93,7 +93,7 @@ def test_bracket_in_a_bucket_name_is_an_ordinary_character(uri: str) -> None:
         ("memory://", "memory:///dataset/tree/b"),
     ],
 )
-def test_uri_of_another_path_keeps_the_store_of_its_location(uri: str, other: str) -> None:
+def test_uri_of_another_path_has_the_same_store_as_the_location(uri: str, other: str) -> None:
     place = place_of(uri)
     assert place.uri(f"{place.path}/tree/b") == other
     assert place_of(other).path == f"{place.path}/tree/b"

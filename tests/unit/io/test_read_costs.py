@@ -34,13 +34,13 @@ def test_only_object_stores_are_remote():
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "fast", ""])
 @pytest.mark.parametrize("name", ["read_latency_ms", "read_mb_per_second"])
-def test_costs_must_be_positive_numbers(name, value):
+def test_read_costs_must_be_positive_numbers(name, value):
     with pytest.raises(InvalidInputError, match=f"'{name}' must be a positive number, such as") as raised:
         open_s3_store("b", {name: value})
     assert not value or f"'{value}'" not in str(raised.value)
 
 
-def test_costs_must_be_strings():
+def test_read_costs_must_be_strings():
     with pytest.raises(InvalidTypeError):
         ReadCosts.of_object_store({"read_latency_ms": 5})
 

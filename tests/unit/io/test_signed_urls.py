@@ -56,7 +56,7 @@ def test_anonymous_requests_are_not_signed(server, proxy, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.THROTTLED, Fault.RESET, Fault.TORN, Fault.DENIED])
-def test_failed_request_is_repeated_by_the_client(server, proxy, fault):
+def test_failed_request_with_a_signed_url_is_repeated_by_the_client(server, proxy, fault):
     store = _store(server, proxy)
     proxy.reset(lambda request: fault if request.index == 0 else None)
     assert _read(store, _path(server)) == CONTENT[10:20]

@@ -79,7 +79,7 @@ def test_repeated_delete_keeps_rows_written_since_the_first(uri) -> None:
     assert lance_core.dataset(uri).version == 5
 
 
-def test_delete_of_rows_already_deleted_makes_no_version(uri) -> None:
+def test_delete_of_rows_already_deleted_creates_no_version(uri) -> None:
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     lance.dataset(uri).delete("id < 15")
@@ -89,7 +89,7 @@ def test_delete_of_rows_already_deleted_makes_no_version(uri) -> None:
     assert lance_core.dataset(uri).version == 4
 
 
-def test_concurrent_deletes_of_the_same_rows_make_one_version(uri, monkeypatch) -> None:
+def test_concurrent_deletes_of_the_same_rows_create_one_version(uri, monkeypatch) -> None:
     """The other one wins between plan and commit: the conflict leads to a plan that finds nothing."""
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")

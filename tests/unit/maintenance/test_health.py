@@ -84,7 +84,7 @@ def test_pylance_selects_the_same_fragments_for_materializing_deletions(tmp_path
     assert health(uri, policy).worn_fragments == sum(len(task.fragments) for task in plan.tasks) == 1
 
 
-def test_fragment_is_small_only_below_both_targets(uri) -> None:
+def test_fragment_counts_as_small_only_below_both_targets(uri) -> None:
     assert health(uri, with_target(ROWS)).small_fragments == 0
     assert health(uri, with_target(ROWS + 1)).small_fragments == 5
     size = next(Path(uri, "data").iterdir()).stat().st_size
@@ -106,7 +106,7 @@ def test_health_with_an_unrecorded_file_size_has_unknown_total_bytes(uri) -> Non
     assert TableHealth.of(dataset, MaintenancePolicy()).bytes_total is None
 
 
-def test_health_reads_no_file_except_the_manifest(uri) -> None:
+def test_health_reads_only_the_manifest(uri) -> None:
     lance.dataset(uri).delete("id = 1")
     before = health(uri)
     for name in ("data", "_deletions", "_transactions"):

@@ -37,7 +37,7 @@ def cells(markdown: str, first: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_a_table_without_due_maintenance_has_grade_a(uri) -> None:
+def test_table_without_due_maintenance_has_grade_a(uri) -> None:
     write(uri, 10, 10)
     found = card(uri)
     assert found.grade is Grade.A
@@ -84,7 +84,7 @@ def test_files_that_a_kept_version_needs_are_not_reclaimable(uri) -> None:
     assert part(card(uri, cleanup=AT_ONCE), "Old versions").next_step == "clean up: remove 2 versions, free 0 bytes"
 
 
-def test_old_versions_are_assessed_for_the_latest_version_only(uri) -> None:
+def test_old_versions_are_assessed_only_for_the_latest_version(uri) -> None:
     write(uri, 10, 10, 10)
     older = HealthCard.of(lance_core.dataset(uri, version=2), MaintenancePolicy(cleanup=AT_ONCE))
     assert part(older, "Old versions").found == "assessed only for the latest version (3)"
@@ -164,7 +164,7 @@ def test_the_card_stays_short_for_many_fragments_and_reads_few_manifests(uri, mo
     assert "at least" in part(found, "Old versions").found
 
 
-def test_largest_fragments_come_first(uri) -> None:
+def test_health_card_lists_the_largest_fragments_first(uri) -> None:
     write(uri, 10, 2000, 300)
     found = cells(card(uri).fragments_markdown(), "1")
     assert found[:3] == ["1", "2,000", "0"]

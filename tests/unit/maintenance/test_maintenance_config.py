@@ -12,7 +12,7 @@ from lance_pipelines.ops.maintenance_config import declared_values, duration_tex
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_declared_values_come_from_the_policy_or_the_defaults(operation: str) -> None:
+def test_maintenance_config_values_come_from_the_policy_or_the_defaults(operation: str) -> None:
     own = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=7), deletion=DeletionPolicy(max_deleted_fraction=0.5)
     )
@@ -41,7 +41,7 @@ def test_duration_text_is_parsed(text, expected) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-3d", "14 fortnights", "1h30m", "nan", "1e999", "999999999999y"])
-def test_malformed_duration_text_is_named_in_the_error(text) -> None:
+def test_error_about_malformed_duration_text_includes_the_text(text) -> None:
     with pytest.raises(InvalidInputError, match="is not a duration; expected a number and a unit") as raised:
         parse_duration(text)
     assert repr(text) in str(raised.value)

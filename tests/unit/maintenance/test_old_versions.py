@@ -37,7 +37,7 @@ def old_versions(uri: str, **policy) -> OldVersions:
     return OldVersions.of(log, log.newer_than(0), CleanupPolicy(**policy), now=NOW)
 
 
-def test_versions_of_the_last_minutes_are_kept_despite_a_short_retention(uri) -> None:
+def test_versions_created_in_the_last_minutes_are_kept_despite_a_short_retention_period(uri) -> None:
     log = lance_core.dataset(uri).log
     names = log.newer_than(0)
     for name, age in zip(names, range(9 * 60, -60, -60), strict=True):
@@ -50,7 +50,7 @@ def test_versions_of_the_last_minutes_are_kept_despite_a_short_retention(uri) ->
     assert OldVersions.of(log, names, told, now=NOW).removable == tuple(range(1, 10))
 
 
-def test_version_is_removable_only_when_both_retention_terms_allow_it(uri) -> None:
+def test_version_is_removable_only_when_both_retention_settings_allow_it(uri) -> None:
     by_age = old_versions(uri, retain_versions=1, older_than=timedelta(days=6, hours=1))
     assert (by_age.removable, by_age.too_recent) == ((1, 2, 3), 6)
     by_number = old_versions(uri, retain_versions=8, older_than=timedelta(0))
@@ -105,7 +105,7 @@ def test_version_removed_concurrently_counts_as_old(uri) -> None:
     assert found.removable == (1,)
 
 
-def test_old_versions_reads_few_timestamps_for_many_versions(uri, monkeypatch) -> None:
+def test_old_versions_reads_few_timestamps_of_many_versions(uri, monkeypatch) -> None:
     log = lance_core.dataset(uri).log
     asked = []
     store_type = type(log.store)

@@ -252,7 +252,7 @@ def write_fragments_whose_large_rows_are_deleted(uri: str, count: int) -> int:
     return lance_core.dataset(uri).get_fragments()[0].metadata.files[0].file_size_bytes
 
 
-def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_round_two(uri) -> None:
+def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_the_second_round(uri) -> None:
     """The planner takes the bytes of new files from the old ones; here that is far too much."""
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
@@ -268,7 +268,7 @@ def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_round_two(uri) 
 
 
 @pytest.mark.parametrize("limit", [{"max_source_bytes": 10**9}, {"target_bytes_per_fragment": None}])
-def test_only_an_unlimited_byte_target_has_a_second_round(uri, limit) -> None:
+def test_rewrite_with_a_source_limit_or_without_a_byte_target_has_one_round(uri, limit) -> None:
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 90, "target_bytes_per_fragment": target, **limit}
     outcome = commit(stage(plan(uri, **{name: value for name, value in options.items() if value is not None})))

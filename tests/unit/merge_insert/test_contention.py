@@ -63,7 +63,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("mode", ["rows", "columns"])
 @pytest.mark.parametrize("retries", [0, 3])
-def test_a_merge_is_planned_again_as_often_as_requested(
+def test_merge_is_planned_again_as_often_as_requested(
     uri: str, mode: str, retries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merge = _merge(uri, mode).conflict_retries(retries)
@@ -77,7 +77,7 @@ def test_a_merge_is_planned_again_as_often_as_requested(
 
 
 @pytest.mark.parametrize("mode", ["rows", "columns"])
-def test_files_of_attempts_that_met_a_conflict_are_removed(
+def test_files_of_merge_attempts_that_failed_with_a_conflict_are_removed(
     uri: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Rival(uri, monkeypatch, most_changes=2)
@@ -86,7 +86,7 @@ def test_files_of_attempts_that_met_a_conflict_are_removed(
     assert lance.dataset(uri).to_table().sort_by("k")["x"].to_pylist()[:6] == [0, 1, 7, 3, 4, 8]
 
 
-def test_a_merge_is_not_planned_again_after_its_time(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_is_not_planned_again_after_its_timeout(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     merge = _merge(uri, "rows").retry_timeout(timedelta(0))
     rival = Rival(uri, monkeypatch)
     with pytest.raises(TooMuchWriteContentionError):
@@ -95,7 +95,7 @@ def test_a_merge_is_not_planned_again_after_its_time(uri: str, monkeypatch: pyte
     assert _files(uri) == set()
 
 
-def test_limits_of_the_wrong_kind_are_refused(uri: str) -> None:
+def test_merge_limits_of_the_wrong_type_are_refused(uri: str) -> None:
     merge = _merge(uri, "rows")
     with pytest.raises(InvalidInputError):
         merge.conflict_retries(-1)

@@ -37,7 +37,7 @@ KEYS: dict[str, pa.Array] = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_key_matches_only_itself(kind: str) -> None:
+def test_merge_key_matches_only_equal_keys(kind: str) -> None:
     keys = KEYS[kind]
     # Slices begin inside their buffers.
     padded = pa.concat_arrays([keys.slice(0, 1), keys, pa.nulls(1, keys.type)]).slice(1)
@@ -49,14 +49,14 @@ def test_key_matches_only_itself(kind: str) -> None:
     assert len(np.unique(hash_keys([keys]))) == len(keys)
 
 
-def test_dictionaries_are_compared_by_value() -> None:
+def test_merge_keys_in_dictionaries_are_compared_by_value() -> None:
     ours = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(["b", "a"]))
     theirs = pa.array(["a", "b", None])
     pairs = [pair for found in KeyIndex([ours]).find([theirs]) for pair in zip(*found, strict=True)]
     assert sorted(pairs) == [(0, 1), (1, 0)]
 
 
-def test_order_of_key_columns_matters() -> None:
+def test_order_of_merge_key_columns_is_significant() -> None:
     one, other = pa.array([1, 2]), pa.array([2, 1])
     assert hash_keys([one, other]).tolist() != hash_keys([other, one]).tolist()
     assert list(KeyIndex([one, one]).find([one, other])) == [] or all(
@@ -64,7 +64,7 @@ def test_order_of_key_columns_matters() -> None:
     )
 
 
-def test_equal_source_keys_are_all_found() -> None:
+def test_repeated_source_keys_are_all_found() -> None:
     source = pa.array([7] * 1000)
     found = list(KeyIndex([source]).find([pa.array([7, 8, 7])]))
     assert sum(len(rows) for rows, _ in found) == 2000

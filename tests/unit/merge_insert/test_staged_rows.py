@@ -38,7 +38,7 @@ def upsert(uri: str, new: pa.Table, *, on: tuple[str, ...] = ("id",), **options:
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
 @pytest.mark.parametrize("version", FORMATS)
-def test_upsert_of_staged_rows_leaves_the_rows_of_a_merge_by_pylance(
+def test_upsert_of_staged_rows_gives_the_same_rows_as_a_merge_by_pylance(
     tmp_path: Path, version: str, stable_row_ids: bool
 ) -> None:
     if stable_row_ids and version == "0.1":
@@ -85,7 +85,7 @@ def test_repeated_commit_of_an_upsert_finds_its_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
-def test_upsert_conflicts_with_rows_added_since_its_plan_and_fits_the_latest_version(
+def test_upsert_planned_before_rows_were_added_conflicts_and_succeeds_when_planned_again(
     tmp_path: Path, stable_row_ids: bool
 ) -> None:
     uri = str(tmp_path / "t")
@@ -146,7 +146,7 @@ def test_keys_that_exceed_the_memory_limit_are_checked_in_blocks(tmp_path: Path)
         staged_rows.check_new_keys(view.schema, repeated, view.locator, ["id"], memory_bytes=1 << 20)
 
 
-def test_upsert_into_stable_row_ids_with_blobs_is_refused(tmp_path: Path) -> None:
+def test_upsert_of_blobs_into_a_table_with_stable_row_ids_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     schema = pa.schema(
         [pa.field("id", pa.int64()), pa.field("b", pa.large_binary(), True, {"lance-encoding:blob": "true"})]

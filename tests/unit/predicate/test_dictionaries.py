@@ -41,7 +41,7 @@ def rows(predicate: str, batch: pa.RecordBatch) -> list[int]:
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
-def test_dictionaries_match_like_their_values(predicate: str) -> None:
+def test_predicates_match_dictionaries_like_their_decoded_values(predicate: str) -> None:
     decoded = pa.record_batch({name: DICTIONARIES[name].dictionary_decode() for name in "wc"} | {"n": NUMBERS})
     for start, stop in ((0, 10), (3, 10), (2, 4)):
         part, values = (batch.slice(start, stop - start) for batch in (DICTIONARIES, decoded))
@@ -54,7 +54,7 @@ def test_a_dictionary_in_a_null_struct_is_null() -> None:
     assert rows("s.w is null", batch) == [2, 3, 7]
 
 
-def test_kernels_see_each_item_of_a_dictionary_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predicate_is_evaluated_once_for_each_item_of_a_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     original = pc.match_substring_regex
     monkeypatch.setattr(
@@ -64,7 +64,7 @@ def test_kernels_see_each_item_of_a_dictionary_once(monkeypatch: pytest.MonkeyPa
     assert seen == [len(ITEMS) + 1]
 
 
-def test_an_item_without_rows_need_not_be_valid() -> None:
+def test_dictionary_item_that_no_row_uses_need_not_be_valid() -> None:
     # 10 / 0 is computed for no row.
     assert rows("10 / c = 2", DICTIONARIES) == [0, 6, 9]
     batch = DICTIONARIES.slice(0, 0)

@@ -29,7 +29,7 @@ def test_gathering_rows_stops_at_the_limit() -> None:
     assert [piece.tolist() for piece in gathered(pieces(), RowCut(1, 4))] == [[1, 2, 3, 4]]
 
 
-def test_rows_are_examined_in_growing_steps_if_there_is_a_limit() -> None:
+def test_rows_are_examined_in_growing_steps_under_a_limit() -> None:
     cut = RowCut(None, 10)
     assert list(cut.steps(5, 200_005)) == [(5, 65_541), (65_541, 196_613), (196_613, 200_005)]
     # The next step has 262,144 rows.

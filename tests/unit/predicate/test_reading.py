@@ -104,7 +104,7 @@ def test_operators_bind_by_precedence(text: str, shape: str) -> None:
         ("1" + "0" * 400, pa.float64(), float("inf")),
     ],
 )
-def test_number_literal_has_the_type_of_its_size(text: str, dtype: pa.DataType, value: float) -> None:
+def test_number_literal_has_a_type_that_can_represent_it(text: str, dtype: pa.DataType, value: float) -> None:
     node = parse(text)
     assert isinstance(node, syntax.Value)
     assert node.scalar.type == dtype

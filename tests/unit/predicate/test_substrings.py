@@ -25,7 +25,7 @@ def test_contains_finds_the_strings_that_arrow_finds(dtype: pa.DataType, literal
         assert contains(part, literal).equals(pc.match_substring(part, literal))
 
 
-def test_contains_finds_literals_across_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contains_finds_literals_that_cross_block_boundaries(monkeypatch: pytest.MonkeyPatch) -> None:
     values = texts(pa.string())
     expected = pc.match_substring(values, "abca")
     monkeypatch.setattr(substrings, "_PART_BYTES", 5)
@@ -38,7 +38,7 @@ def test_contains_does_not_join_neighboring_strings() -> None:
 
 
 @pytest.mark.parametrize("values", [pa.scalar("cab"), pa.scalar(None, pa.string()), pa.array(["", None, ""])], ids=str)
-def test_contains_accepts_scalars_and_strings_without_bytes(values: pa.Array | pa.Scalar) -> None:
+def test_contains_accepts_scalars_and_empty_strings(values: pa.Array | pa.Scalar) -> None:
     assert contains(values, "ab").equals(pc.match_substring(values, "ab"))
 
 

@@ -58,7 +58,7 @@ def test_like_matches_text_by_its_pattern(pattern: str, text: str, matches: bool
     assert like(pattern, ignores_case=False)(values).to_pylist() == [matches, None]
 
 
-def test_ilike_ignores_case_and_null_patterns_match_null() -> None:
+def test_ilike_ignores_case_and_a_null_pattern_gives_null() -> None:
     assert like("sTRASSe%", ignores_case=True)(pa.array(["Strasse 1", "street"])).to_pylist() == [True, False]
     assert like(None, ignores_case=False)(pa.array(["a", None])).to_pylist() == [None, None]
 

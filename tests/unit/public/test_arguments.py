@@ -95,7 +95,7 @@ def test_row_position_out_of_range_is_an_os_error(dataset: lance_core.LanceDatas
 
 
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file", "data_cache_bytes", "max_page_bytes"])
-def test_write_sizes_must_be_integers_and_none_is_the_default(uri: str, name: str) -> None:
+def test_write_sizes_must_be_integers_or_none_for_the_default(uri: str, name: str) -> None:
     for write in (lance_core.write_dataset, lance_core.write_fragments):
         with pytest.raises(InvalidTypeError, match=name):
             write(ROWS, uri, **{name: 1.5})
@@ -145,7 +145,7 @@ def test_mode_and_storage_version_must_be_strings(uri: str, argument: str) -> No
 # ── Places and data ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_arguments_that_are_not_uris_or_data_raise_invalid_type(uri: str) -> None:
+def test_arguments_that_are_neither_uris_nor_data_raise_invalid_type(uri: str) -> None:
     with pytest.raises(InvalidTypeError, match="URI"):
         lance_core.dataset(5)
     with pytest.raises(InvalidTypeError, match="int"):

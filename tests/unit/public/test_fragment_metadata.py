@@ -40,7 +40,7 @@ DOCUMENT = {
 
 
 @pytest.mark.parametrize("form", [DOCUMENT, json.dumps(DOCUMENT)], ids=["dictionary", "text"])
-def test_fragment_metadata_document_of_pylance_round_trips(form: object) -> None:
+def test_fragment_metadata_json_of_pylance_round_trips(form: object) -> None:
     metadata = FragmentMetadata.from_json(form)
     assert metadata.to_json() == DOCUMENT
     assert (metadata.num_rows, metadata.num_deletions) == (9, 1)
@@ -67,7 +67,7 @@ def test_fragment_with_unknown_file_size_and_base_zero_round_trips() -> None:
     "document",
     ["", "{", "[]", "1", "{}", {}, {"id": 0, "files": [{"nope": 1}], "physical_rows": 1}, {"id": 0, "files": 3}],
 )
-def test_malformed_fragment_metadata_document_is_refused(document: object) -> None:
+def test_malformed_fragment_metadata_json_is_refused(document: object) -> None:
     with pytest.raises(InvalidInputError):
         FragmentMetadata.from_json(document)
 
@@ -123,7 +123,7 @@ def test_inline_row_ids_given_as_a_number_are_refused() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "[]", "{}", '{"read_version": 1, "id": 2, "file_type": [], "num": 1}'])
-def test_malformed_deletion_file_document_is_refused(document: str) -> None:
+def test_malformed_deletion_file_json_is_refused(document: str) -> None:
     with pytest.raises(InvalidInputError, match="deletion file"):
         DeletionFile.from_json(document)
 
@@ -137,7 +137,7 @@ def test_deletion_file_round_trips_through_json() -> None:
 
 
 @pytest.mark.parametrize("base", [None, "", "a", "a/b", "/a/"])
-def test_path_of_a_deletion_file_below_a_base_is_that_of_pylance(base: str | None) -> None:
+def test_path_of_a_deletion_file_in_a_base_path_equals_that_of_pylance(base: str | None) -> None:
     ours, theirs = (kind(3, 7, "array", 2, None) for kind in (DeletionFile, lance.fragment.DeletionFile))
     assert ours.path(5, base) == theirs.path(5, base)
 

@@ -15,7 +15,7 @@ from lance_core.public.json_document import (
 )
 
 
-def test_document_errors_name_position_expected_and_found_value() -> None:
+def test_json_errors_name_the_position_and_the_expected_and_found_values() -> None:
     document = parse_document("thing", '{"a": [{"b": 1}, {"b": "x"}]}')
     with pytest.raises(
         InvalidInputError, match=r"^thing at \$\.a\[1\]\.b: expected a whole number from 0 to 9, found 'x'"
@@ -27,7 +27,7 @@ def test_document_errors_name_position_expected_and_found_value() -> None:
         document.refuse_others({"b"})
 
 
-def test_document_default_applies_only_to_missing_entries() -> None:
+def test_json_default_applies_only_to_missing_entries() -> None:
     document = parse_document("thing", '{"a": null}')
     assert document.take("b", nullable(text), None) is None
     assert document.take("a", nullable(text)) is None
@@ -62,12 +62,12 @@ def test_value_that_is_not_a_list_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("document", ["", "{", "[]", "1", "null", "[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
-def test_document_that_is_not_an_object_is_refused(document: str) -> None:
+def test_json_that_is_not_an_object_is_refused(document: str) -> None:
     with pytest.raises(InvalidInputError):
         parse_document("thing", document)
 
 
-def test_parsing_a_document_that_is_not_text_is_refused() -> None:
+def test_parsing_json_that_is_not_text_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="must be a string, found bytes"):
         parse_document("thing", b"{}")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected an object"):

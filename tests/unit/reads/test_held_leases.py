@@ -29,7 +29,7 @@ def _fail(store: CountingStore, method: str, error: Exception) -> None:
     store.fault = fault
 
 
-def test_version_is_leased_once_and_released_at_the_end(dataset: lance_core.LanceDataset) -> None:
+def test_version_is_leased_once_and_its_lease_is_released_at_the_end(dataset: lance_core.LanceDataset) -> None:
     held = HeldLeases(timedelta(hours=1))
     for version in (1, 2, 2):
         held.take(dataset.checkout_version(version), "a test")
@@ -47,14 +47,14 @@ def test_leases_can_be_taken_again_after_they_were_released(dataset: lance_core.
     assert dataset.tags.list() == {}
 
 
-def test_duration_of_zero_takes_no_lease(dataset: lance_core.LanceDataset) -> None:
+def test_lease_duration_of_zero_takes_no_lease(dataset: lance_core.LanceDataset) -> None:
     held = HeldLeases(timedelta(0))
     held.take(dataset, "a test")
     assert dataset.tags.list() == {}
     held.release()
 
 
-def test_read_only_location_is_read_without_a_lease(
+def test_dataset_at_a_read_only_location_is_read_without_a_lease(
     dataset: lance_core.LanceDataset, store: CountingStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     _fail(store, "put_if_absent", AccessDeniedError("read-only bucket"))

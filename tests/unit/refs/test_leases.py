@@ -86,7 +86,7 @@ def test_file_of_a_lease_renewed_after_the_plan_is_kept(dataset: lance_core.Lanc
     assert _versions(dataset) == [1, 3]
 
 
-def test_renewing_a_lease_moves_its_expiry(dataset: lance_core.LanceDataset) -> None:
+def test_renewing_a_lease_extends_its_expiration_time(dataset: lance_core.LanceDataset) -> None:
     lease = _lease(dataset, 1)
     lease.expires_at = before = datetime.now(UTC) + timedelta(minutes=20)
     lease.renew()
@@ -99,7 +99,7 @@ def test_renewing_a_lease_moves_its_expiry(dataset: lance_core.LanceDataset) -> 
     }
 
 
-def test_removed_lease_is_taken_again_when_it_is_renewed(dataset: lance_core.LanceDataset) -> None:
+def test_renewing_a_removed_lease_takes_it_again(dataset: lance_core.LanceDataset) -> None:
     lease = _lease(dataset, 1)
     dataset.tags.delete(lease.name)
     lease.renew()
@@ -134,7 +134,9 @@ def test_releasing_a_lease_twice_is_allowed(dataset: lance_core.LanceDataset) ->
     assert dataset.tags.list() == {}
 
 
-def test_lease_that_cannot_be_renewed_keeps_its_expiry(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_lease_that_cannot_be_renewed_keeps_its_expiration_time(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     lease = _lease(dataset, 1)
     before = lease.expires_at
 
@@ -154,14 +156,16 @@ def test_lease_without_a_positive_duration_is_rejected(dataset: lance_core.Lance
         lease_version(dataset, holder="a test", duration=duration)
 
 
-def test_tag_refuses_a_cleanup_where_a_lease_only_keeps_its_version(dataset: lance_core.LanceDataset) -> None:
+def test_cleanup_that_refuses_old_tagged_versions_keeps_leased_versions(
+    dataset: lance_core.LanceDataset,
+) -> None:
     strict = CleanupPolicy.of(timedelta(0), error_if_tagged_old_versions=True)
     _lease(dataset, 1)
     assert plan_cleanup(dataset, strict).kept_versions[1] is KeepReason.LEASED
 
 
 @pytest.mark.parametrize("expires_at", ["soon", "", "2026-01-01T00:00:00", "9" * 30])
-def test_tag_with_an_unreadable_expiry_protects_its_version_for_good(
+def test_tag_with_an_unreadable_expiration_protects_its_version_forever(
     dataset: lance_core.LanceDataset, expires_at: str
 ) -> None:
     dataset.tags.create("lease.mine", 1)
@@ -170,14 +174,14 @@ def test_tag_with_an_unreadable_expiry_protects_its_version_for_good(
     assert plan_cleanup(dataset, lenient, now_ns=_in(1000 * HOUR)).kept_versions[1] is KeepReason.TAGGED
 
 
-def test_ordinary_tag_with_the_metadata_of_a_lease_does_not_expire(dataset: lance_core.LanceDataset) -> None:
+def test_ordinary_tag_with_lease_metadata_does_not_expire(dataset: lance_core.LanceDataset) -> None:
     dataset.tags.create("release", 1)
     dataset.tags.replace_metadata("release", {"lance.lease.expires_at": "2020-01-01T00:00:00+00:00"})
     lenient = CleanupPolicy.of(timedelta(0), error_if_tagged_old_versions=False)
     assert plan_cleanup(dataset, lenient).kept_versions[1] is KeepReason.TAGGED
 
 
-def test_named_versions_include_leases_only_while_they_are_in_force(dataset: lance_core.LanceDataset) -> None:
+def test_named_versions_include_leases_only_until_they_expire(dataset: lance_core.LanceDataset) -> None:
     _lease(dataset, 1)
     _lease(dataset, 2, timedelta(microseconds=1))
     assert named_versions(dataset.log) == {1}

@@ -31,7 +31,7 @@ def numbers_of(batches, column: str = "k") -> list[int]:
 
 
 @pytest.mark.parametrize("count", [1, 30, 64])
-def test_same_seed_of_numpy_gives_the_same_rows_as_pylance(uri: str, count: int) -> None:
+def test_same_numpy_seed_gives_the_same_rows_as_in_pylance(uri: str, count: int) -> None:
     np.random.seed(7)
     ours = list(maybe_sample(uri, count, ["v", "k"], batch_size=25))
     np.random.seed(7)
@@ -41,7 +41,7 @@ def test_same_seed_of_numpy_gives_the_same_rows_as_pylance(uri: str, count: int)
 
 
 @pytest.mark.parametrize("dataset", [str, lance_core.dataset], ids=["location", "handle"])
-def test_all_rows_are_returned_if_there_are_not_more(uri: str, dataset) -> None:
+def test_sample_of_more_rows_than_exist_returns_all_rows(uri: str, dataset) -> None:
     expected = lance_core.dataset(uri).to_table(columns=["k"])["k"].to_pylist()
     assert numbers_of(maybe_sample(dataset(uri), TOTAL, "k", batch_size=128)) == expected
     filtered = numbers_of(maybe_sample(dataset(uri), TOTAL + 1, "k", filt="k < 10"))
@@ -69,7 +69,7 @@ def test_each_part_of_the_dataset_contributes_its_share(uri: str) -> None:
 
 @pytest.mark.parametrize("filt", ["v is not null", "V IS NOT NULL"])
 @pytest.mark.parametrize("batch_size", [7, 50, 10240])
-def test_filter_on_nulls_returns_values_in_random_order(uri: str, filt: str, batch_size: int) -> None:
+def test_sample_with_a_not_null_filter_returns_values_in_random_order(uri: str, filt: str, batch_size: int) -> None:
     batches = list(maybe_sample(uri, 100, "v", batch_size=batch_size, max_takes=20, filt=filt))
     numbers = numbers_of(batches, "v")
     assert len(set(numbers)) == len(numbers) == 100
@@ -78,7 +78,7 @@ def test_filter_on_nulls_returns_values_in_random_order(uri: str, filt: str, bat
     assert [batch.num_rows for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
 
 
-def test_filter_on_nulls_returns_all_values_if_there_are_not_enough(uri: str) -> None:
+def test_sample_with_a_not_null_filter_returns_all_values_if_there_are_too_few(uri: str) -> None:
     batches = list(maybe_sample(uri, 999, "v", batch_size=100, filt="v is not null"))
     assert sorted(numbers_of(batches, "v")) == sorted(
         lance_core.dataset(uri).to_table(columns=["v"], filter="v is not null")["v"].to_pylist()
@@ -87,7 +87,7 @@ def test_filter_on_nulls_returns_all_values_if_there_are_not_enough(uri: str) ->
 
 
 @pytest.mark.parametrize(("count", "expected"), [(10, 10), (500, 75)])
-def test_other_filters_choose_among_the_matches(uri: str, count: int, expected: int) -> None:
+def test_sample_with_any_other_filter_is_taken_from_the_matching_rows(uri: str, count: int, expected: int) -> None:
     batches = list(maybe_sample(uri, count, ["v", "k"], batch_size=4, filt="k < 100 and v is not null"))
     numbers = numbers_of(batches)
     assert len(set(numbers)) == len(numbers) == expected
@@ -95,17 +95,17 @@ def test_other_filters_choose_among_the_matches(uri: str, count: int, expected: 
     assert batches[0].schema.names == ["v", "k"]
 
 
-def test_other_filters_without_matches_yield_nothing(uri: str) -> None:
+def test_sample_with_any_other_filter_without_matches_is_empty(uri: str) -> None:
     assert list(maybe_sample(uri, 10, "k", filt="k < 0")) == []
 
 
-def test_unknown_columns_are_refused(uri: str) -> None:
+def test_sample_of_unknown_columns_is_refused(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="'none' does not exist"):
         list(maybe_sample(uri, 10, "none"))
 
 
 @pytest.mark.parametrize(("length", "k"), [(0, 3), (2, 3), (3, 3), (100, 3), (5, 0)])
-def test_reservoir_holds_distinct_items_of_the_stream(length: int, k: int) -> None:
+def test_reservoir_contains_distinct_items_of_the_stream(length: int, k: int) -> None:
     items = reservoir_sampling(iter(range(length)), k)
     assert len(set(items)) == len(items) == min(length, k)
     assert set(items) <= set(range(length))

@@ -57,7 +57,7 @@ def test_full_scan_yields_all_rows_in_order(uri: str) -> None:
 
 @pytest.mark.parametrize(("rank", "size"), RANKS)
 @pytest.mark.parametrize("randomize", [False, True])
-def test_fragments_are_divided_as_by_pylance(uri: str, rank: int, size: int, randomize: bool) -> None:
+def test_fragments_are_divided_among_processes_as_in_pylance(uri: str, rank: int, size: int, randomize: bool) -> None:
     assert_same_rows("ShardedFragmentSampler", uri, rank, size, randomize, seed=5, columns=["k"])
     assert_same_rows(
         "ShardedFragmentSampler", uri, rank, size, randomize, batch_size=40, filter="s = 3", with_row_id=True
@@ -66,7 +66,7 @@ def test_fragments_are_divided_as_by_pylance(uri: str, rank: int, size: int, ran
 
 @pytest.mark.parametrize(("rank", "size"), RANKS)
 @pytest.mark.parametrize("randomize", [False, True])
-def test_batches_are_divided_as_by_pylance(uri: str, rank: int, size: int, randomize: bool) -> None:
+def test_batches_are_divided_among_processes_as_in_pylance(uri: str, rank: int, size: int, randomize: bool) -> None:
     assert_same("ShardedBatchSampler", uri, rank, size, randomize, seed=5)
     assert_same("ShardedBatchSampler", uri, rank, size, randomize, batch_size=40, columns=["k"])
 
@@ -77,7 +77,9 @@ def all_numbers(batches: list[dict]) -> list[int]:
 
 @pytest.mark.parametrize(("rank", "size"), RANKS)
 @pytest.mark.parametrize(("filt", "batch_size"), [("s = 3", 5), ("s < 6", 40), ("k < 40", 128)])
-def test_filtered_rows_are_divided_as_by_pylance(uri: str, rank: int, size: int, filt: str, batch_size: int) -> None:
+def test_filtered_rows_are_divided_among_processes_as_in_pylance(
+    uri: str, rank: int, size: int, filt: str, batch_size: int
+) -> None:
     expected = lance.dataset(uri).to_table(filter=filt)["k"].to_pylist()[rank::size]
     found = batches_of(
         lance_core, "ShardedBatchSampler", uri, rank, size, batch_size=batch_size, filter=filt, columns=["k"]
@@ -88,7 +90,7 @@ def test_filtered_rows_are_divided_as_by_pylance(uri: str, rank: int, size: int,
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 5])
-def test_filtered_batches_are_shuffled_as_by_pylance(uri: str, batch_size: int) -> None:
+def test_filtered_batches_are_shuffled_as_in_pylance(uri: str, batch_size: int) -> None:
     settings = {"randomize": True, "seed": 3, "batch_size": batch_size, "filter": "s < 6"}
     assert_same("ShardedBatchSampler", uri, 1, 2, epoch=4, **settings)
     found = all_numbers(batches_of(lance_core, "ShardedBatchSampler", uri, 1, 2, **settings))
@@ -98,7 +100,7 @@ def test_filtered_batches_are_shuffled_as_by_pylance(uri: str, batch_size: int) 
 
 @pytest.mark.parametrize("filt", [None, "s < 6"])
 @pytest.mark.parametrize("sampler", ["ShardedFragmentSampler", "ShardedBatchSampler"])
-def test_each_epoch_has_its_order(uri: str, sampler: str, filt: str | None) -> None:
+def test_each_epoch_has_its_own_order(uri: str, sampler: str, filt: str | None) -> None:
     orders = [
         all_numbers(
             batches_of(lance_core, sampler, uri, 0, 1, True, epoch=epoch, batch_size=20, filter=filt, columns=["k"])
@@ -109,19 +111,19 @@ def test_each_epoch_has_its_order(uri: str, sampler: str, filt: str | None) -> N
     assert sorted(orders[0]) == sorted(orders[2])
 
 
-def test_filter_without_matches_yields_nothing(uri: str) -> None:
+def test_sampler_with_a_filter_without_matches_yields_nothing(uri: str) -> None:
     assert batches_of(lance_core, "ShardedBatchSampler", uri, 0, 2, filter="k < 0") == []
 
 
 @pytest.mark.parametrize("filt", [None, "s = 3"])
-def test_batches_of_one_process_have_row_ids_on_request(uri: str, filt: str | None) -> None:
+def test_batches_of_a_single_process_include_row_ids_when_requested(uri: str, filt: str | None) -> None:
     found = batches_of(lance_core, "ShardedBatchSampler", uri, 0, 1, filter=filt, with_row_id=True, columns=["k"])
     expected = lance.dataset(uri).to_table(filter=filt, with_row_id=True, columns=["k"])
     assert [number for batch in found for number in batch["_rowid"]] == expected["_rowid"].to_pylist()
 
 
 @pytest.mark.parametrize("sampler", ["ShardedFragmentSampler", "ShardedBatchSampler"])
-def test_random_numbers_of_the_program_are_left_alone(uri: str, sampler: str) -> None:
+def test_samplers_do_not_change_the_global_random_state(uri: str, sampler: str) -> None:
     import random
 
     random.seed(1)
@@ -133,7 +135,7 @@ def test_random_numbers_of_the_program_are_left_alone(uri: str, sampler: str) ->
 @pytest.mark.parametrize(("rank", "size"), RANKS)
 @pytest.mark.parametrize("total", [0, 1, 10, 1000])
 @pytest.mark.parametrize("randomize", [False, True])
-def test_row_numbers_of_batches_are_those_of_pylance(rank: int, size: int, total: int, randomize: bool) -> None:
+def test_row_numbers_of_batches_equal_those_of_pylance(rank: int, size: int, total: int, randomize: bool) -> None:
     ours, theirs = (
         library.sampler.ShardedFixedBatchSampler(rank, size, randomize, 3, batch_size=30, total_num_rows=total)
         for library in (lance_core, lance)
@@ -152,7 +154,7 @@ def test_batch_sampler_without_rows_is_empty_and_without_a_size_is_refused() -> 
         lance_core.sampler.ShardedFixedBatchSampler(0, 2, total_num_rows=10)
 
 
-def test_rank_comes_from_torch(uri: str, monkeypatch) -> None:
+def test_sampler_takes_the_rank_from_torch(uri: str, monkeypatch) -> None:
     distributed = SimpleNamespace(get_rank=lambda: 1, get_world_size=lambda: 3)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(distributed=distributed))
     dataset = lance_core.dataset(uri)
@@ -163,7 +165,7 @@ def test_rank_comes_from_torch(uri: str, monkeypatch) -> None:
     assert list(fixed.from_torch(10, 100, True, 7)) == list(fixed(1, 3, True, 7, 10, 100))
 
 
-def test_custom_sampler_chooses_fragments(uri: str) -> None:
+def test_custom_sampler_selects_fragments(uri: str) -> None:
     class Last(lance_core.sampler.FragmentSampler):
         def iter_fragments(self, dataset, *args, count=1, **kwargs):
             yield from dataset.get_fragments()[-count:]

@@ -122,7 +122,7 @@ def test_required_field_in_no_data_file_raises_corrupt_data() -> None:
 
 
 @pytest.mark.parametrize("path", ["s", "s.t", "l", "l.item"])
-def test_column_for_a_container_field_raises_not_supported(path: str) -> None:
+def test_data_file_with_a_column_for_a_container_field_raises_not_supported(path: str) -> None:
     field = SCHEMA.field(path)
     with pytest.raises(NotSupportedError, match=f"stores field '{field.name}'"):
         ColumnSources.plan(SCHEMA, [data_file(field_ids=(field.id,), column_indices=(0,))])
@@ -135,7 +135,7 @@ def test_data_file_may_list_containers_without_a_column() -> None:
     assert [leaf.id for leaf in here.leaves()] == [x.id]
 
 
-def test_blob_field_owns_one_column() -> None:
+def test_blob_field_has_one_column() -> None:
     member = Field(id=1, name="data", logical_type="large_binary")
     blob = Field(id=0, name="b", logical_type="struct", extension_name="lance.blob.v2", children=(member,))
     schema = Schema(fields=(blob,))

@@ -55,7 +55,7 @@ def test_large_rows_are_read_individually_at_higher_densities(row_bytes: int, st
     assert found is in_range
 
 
-def test_requests_that_a_store_joins_save_no_bytes() -> None:
+def test_rows_covered_by_one_request_are_read_in_a_range() -> None:
     rows = EVERY[::12]
     # 12 rows are 48 KiB: less than what one request covers anyway.
     assert planned(rows, RowCosts(1, 4096.0, REMOTE_COSTS))[0][2]
@@ -63,7 +63,7 @@ def test_requests_that_a_store_joins_save_no_bytes() -> None:
     assert not planned(rows, RowCosts(1, 4096.0, slow))[0][2]
 
 
-def test_rows_of_columns_that_no_file_stores_are_computed_individually() -> None:
+def test_computed_columns_are_evaluated_for_individual_rows() -> None:
     assert plan_fetches(EVERY, RowCosts(0, 0.0, MEMORY_COSTS)) == [Fetch(0, len(EVERY), in_range=False)]
 
 

@@ -93,7 +93,7 @@ def test_a_limit_ends_a_scan_before_the_rest_of_the_table_is_read(table: _Table,
     assert num_bytes < table.num_bytes / 10
 
 
-def test_a_limit_that_is_reached_late_costs_few_more_requests(table: _Table) -> None:
+def test_limit_that_is_reached_late_adds_few_requests(table: _Table) -> None:
     mask = np.arange(NUM_ROWS) >= NUM_ROWS - 3
     scan = {"filter": f"s >= '{NUM_ROWS - 3:07}'", "columns": ["s"], "use_stats": False}
     whole, _ = table.read(mask, **scan)
@@ -120,7 +120,7 @@ def test_sparse_rows_are_fetched_individually(table: _Table, rows: pa.Table) -> 
     assert num_bytes - of_filter < (table.num_bytes - of_filter) / 2
 
 
-def test_clusters_of_rows_are_fetched_without_the_rows_between(table: _Table) -> None:
+def test_clusters_of_rows_are_fetched_without_the_rows_between_them(table: _Table) -> None:
     numbers = np.arange(NUM_ROWS)
     mask = (numbers < 20_000) | (numbers >= 290_000)
     _, num_bytes = table.read(mask, filter="i < 20000 or i >= 290000", use_stats=False)

@@ -118,7 +118,7 @@ def test_data_file_of_another_version_than_recorded_raises_corrupt_data(stored: 
         reader.check()
 
 
-def test_fragments_with_different_file_layouts_are_read_alike() -> None:
+def test_fragments_with_different_file_layouts_are_read_correctly() -> None:
     store = MemoryStore()
     locator = FileLocator(store, "t")
     layouts = [PARTS, (set().union(*PARTS),), PARTS[::-1], PARTS]

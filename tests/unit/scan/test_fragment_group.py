@@ -88,14 +88,14 @@ def test_batches_of_groups_have_at_most_the_requested_number_of_rows(location: s
 @pytest.mark.parametrize("offset", [0, 600, 1_500, 5_000])
 @pytest.mark.parametrize("limit", [1, 700, 2_500])
 @pytest.mark.parametrize("condition", [None, "k % 3 = 1"])
-def test_offset_and_limit_cut_groups_as_they_cut_fragments(
+def test_offset_and_limit_apply_to_groups_as_to_single_fragments(
     location: str, offset: int, limit: int, condition: str | None
 ) -> None:
     found = lance_core.dataset(location).to_table(columns=["k"], filter=condition, offset=offset, limit=limit)
     assert found.equals(alone(location, columns=["k"], filter=condition).slice(offset, limit).combine_chunks())
 
 
-def test_groups_double_up_to_their_limits(location: str) -> None:
+def test_fragment_groups_double_in_size_up_to_their_limits(location: str) -> None:
     dataset = lance_core.dataset(location)
     if dataset.data_storage_version == "2.0":
         pytest.skip("files of 2.0 are read alone")
@@ -136,7 +136,7 @@ def test_rows_before_a_damaged_file_in_a_group_are_returned_and_the_error_names_
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("compiled", ["0", "1"])
-def test_damaged_bytes_in_a_group_have_the_effect_that_they_have_in_one_fragment(
+def test_damaged_bytes_in_a_group_have_the_same_effect_as_in_a_single_fragment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, compiled: str
 ) -> None:
     monkeypatch.setenv("LANCE_CORE_COMPILED", compiled)
@@ -267,7 +267,7 @@ def test_session_keeps_groups_of_scans_but_not_of_takes(location: str) -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, 20_000, 100_000])
-def test_scans_of_groups_keep_the_budget_of_the_session(location: str, max_bytes: int) -> None:
+def test_scans_of_groups_stay_within_the_budget_of_the_session(location: str, max_bytes: int) -> None:
     session = Session(metadata_cache_size_bytes=max_bytes)
     dataset = lance_core.dataset(location, session=session)
     for columns in (["k"], ["few", "v"], ["l"], ["k"]):

@@ -76,7 +76,7 @@ def test_overlay_with_fewer_values_than_rows_raises_corrupt_data(tmp_path: Path)
         _read(tmp_path, lambda fragment, file: _lay(fragment, _column(file, 0, 0), 0, 1, 2))
 
 
-def test_overlay_of_a_part_of_a_list_raises_not_supported(tmp_path: Path) -> None:
+def test_overlay_of_part_of_a_list_raises_not_supported(tmp_path: Path) -> None:
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:
         part = file.fields[2]
         _lay(fragment, _column(file, part, file.column_indices[2]), 0)

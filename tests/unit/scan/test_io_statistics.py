@@ -35,7 +35,7 @@ def store() -> Iterator[CountingStore]:
     unregister_store("counted")
 
 
-def test_counters_are_those_of_the_store(store: CountingStore) -> None:
+def test_io_counters_equal_those_of_the_store(store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, URI)
     dataset = lance_core.dataset(URI)
     dataset.io_stats_incremental()
@@ -49,7 +49,7 @@ def test_counters_are_those_of_the_store(store: CountingStore) -> None:
     assert dataset.io_stats_snapshot() == IOStats()
 
 
-def test_written_bytes_are_those_of_the_new_files(tmp_path: Path) -> None:
+def test_number_of_written_bytes_is_the_size_of_the_new_files(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     stats = dataset.io_stats_snapshot()
     sizes = [path.stat().st_size for path in (tmp_path / "t").rglob("*") if path.is_file()]
@@ -72,7 +72,7 @@ def test_handles_share_counters_if_they_share_a_session_as_in_pylance(tmp_path: 
         assert repr(other.io_stats_snapshot()) == repr(opened)
 
 
-def test_local_takes_count_the_bytes_of_the_rows_and_not_those_of_the_mapping(tmp_path: Path) -> None:
+def test_local_takes_count_the_bytes_of_the_rows_and_not_of_the_mapping(tmp_path: Path) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(3_000_000), pa.float32()), 300)
     dataset = lance_core.write_dataset(pa.table({"v": vectors}), tmp_path / "t")
     dataset.take([10])
@@ -91,7 +91,7 @@ def test_counters_of_the_process_include_every_store(tmp_path: Path) -> None:
     assert lance_core.bytes_read_counter() - num_bytes == sum(each.read_bytes for each in stats)
 
 
-def test_reads_of_base_paths_count_with_their_table(tmp_path: Path) -> None:
+def test_reads_from_base_paths_count_toward_their_table(tmp_path: Path) -> None:
     base = lance_core.DatasetBasePath(str(tmp_path / "base"), name="base")
     lance_core.write_dataset(ROWS, tmp_path / "t", initial_bases=[base], target_bases=["base"])
     dataset = lance_core.dataset(tmp_path / "t")
@@ -101,7 +101,7 @@ def test_reads_of_base_paths_count_with_their_table(tmp_path: Path) -> None:
     assert dataset.io_stats_snapshot().read_bytes > path.stat().st_size // 2
 
 
-def test_threads_lose_no_counts() -> None:
+def test_concurrent_threads_lose_no_counts() -> None:
     counters = IOCounters()
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
@@ -110,7 +110,7 @@ def test_threads_lose_no_counts() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_forked_process_counts_for_itself() -> None:
+def test_forked_process_has_separate_counters() -> None:
     counters = IOCounters()
     counters.add_read(1, 10)
     child = os.fork()
@@ -157,7 +157,7 @@ def test_scan_reports_what_it_has_read_after_its_last_batch(store: CountingStore
     assert all(hasattr(report, name) for name in names)
 
 
-def test_counts_and_abandoned_scans_report_nothing(tmp_path: Path) -> None:
+def test_row_counts_and_abandoned_scans_report_no_statistics(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     reports: list[ScanStatistics] = []
     scanner = ScannerBuilder(dataset).scan_stats_callback(reports.append).batch_size(10).to_scanner()
@@ -168,7 +168,7 @@ def test_counts_and_abandoned_scans_report_nothing(tmp_path: Path) -> None:
     assert len(reports) == 1
 
 
-def test_errors_of_the_callback_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_the_statistics_callback_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
 
     def fail(_: ScanStatistics) -> None:

@@ -48,7 +48,7 @@ def test_verbose_plan_lists_the_fragments_and_their_files(dataset: lance_core.La
     assert "deleted=1" in lines[3]
 
 
-def test_analysis_performs_the_scan(dataset: lance_core.LanceDataset) -> None:
+def test_analyzing_a_plan_performs_the_scan(dataset: lance_core.LanceDataset) -> None:
     first, *plan = dataset.scanner(columns=["c"], filter="a > 3").analyze_plan().splitlines()
     assert first.startswith("Result: rows=5, batches=")
     assert plan[0] == "  Fetch: columns=[c]"

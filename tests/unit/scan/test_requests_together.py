@@ -128,7 +128,7 @@ def test_deletion_files_are_read_together(store, rows):
         lance_core.dataset(_URI, version=1).restore()
 
 
-def test_rows_are_those_of_the_table(store, dataset, rows):
+def test_concurrent_requests_return_the_rows_of_the_table(store, dataset, rows):
     assert dataset.to_table().equals(rows)
     assert dataset.to_table(filter="k % 7 = 3").equals(rows.filter(pa.compute.equal(_modulo(rows["k"], 7), 3)))
     wanted = np.random.default_rng(5).integers(0, NUM_ROWS, 300)
@@ -207,11 +207,11 @@ def test_forked_process_continues_a_stream(store, dataset, rows):
     assert pa.Table.from_batches([first, *batches]).equals(rows)
 
 
-def test_calls_in_parallel_return_their_results_in_order():
+def test_parallel_calls_return_their_results_in_order():
     assert in_parallel([lambda index=index: index for index in range(200)]) == list(range(200))
 
 
-def test_error_in_parallel_is_that_of_the_first_call_that_failed():
+def test_parallel_calls_raise_the_error_of_the_first_call_that_failed():
     def fail(index: int) -> None:
         raise StorageError(f"call {index}")
 
@@ -219,7 +219,7 @@ def test_error_in_parallel_is_that_of_the_first_call_that_failed():
         in_parallel([lambda index=index: fail(index) for index in range(20)])
 
 
-def test_interrupt_does_not_wait_for_other_calls():
+def test_interrupt_does_not_wait_for_other_parallel_calls():
     released = threading.Event()
 
     def interrupt() -> None:

@@ -42,7 +42,7 @@ def _footer_reads(store: CountingStore, dataset: LanceDataset) -> int:
     return sum(any(extent.stop in sizes for extent in ranges) for ranges in store.reads)
 
 
-def test_second_scan_of_a_handle_reads_no_footer(store: CountingStore) -> None:
+def test_second_scan_with_the_same_handle_reads_no_footer(store: CountingStore) -> None:
     dataset = lance_core.dataset(URI)
     assert [_footer_reads(store, dataset) for _ in range(2)] == [3, 0]
 
@@ -67,7 +67,7 @@ def test_versions_and_branches_of_a_handle_share_its_session(store: CountingStor
     assert lance_core.write_dataset(ROWS, dataset, mode="append").session() is session
 
 
-def test_session_keeps_to_its_budget_and_zero_caches_nothing(store: CountingStore) -> None:
+def test_session_stays_within_its_budget_and_caches_nothing_if_it_is_zero(store: CountingStore) -> None:
     small = Session(metadata_cache_size_bytes=20_000)
     for _ in range(2):
         lance_core.dataset(URI, session=small).to_table()
@@ -130,7 +130,7 @@ def test_row_id_index_and_deletion_files_are_read_once_for_all_handles(
     assert index.num_bytes < session.size_bytes()
 
 
-def test_row_id_index_of_a_table_that_was_created_again_is_a_different_one(store: CountingStore) -> None:
+def test_recreated_table_has_a_new_row_id_index(store: CountingStore) -> None:
     session = Session()
     for first in (0, 50_000):
         _create_again(store, first)
@@ -149,7 +149,7 @@ def test_row_ids_are_found_without_a_cache(store: CountingStore) -> None:
     assert dataset.session().size_bytes() == 0
 
 
-def test_stores_with_different_contents_do_not_mix(store: CountingStore) -> None:
+def test_session_does_not_confuse_stores_with_different_contents(store: CountingStore) -> None:
     """Another table has files with the same names and sizes."""
     session = Session()
     assert lance_core.dataset(URI, session=session).to_table().equals(ROWS)
@@ -210,7 +210,7 @@ def test_validation_opens_files_again_although_they_are_cached(tmp_path: Path) -
         dataset.validate()
 
 
-def test_pickled_session_and_dataset_have_empty_sessions(store: CountingStore) -> None:
+def test_unpickled_session_and_dataset_have_empty_sessions(store: CountingStore) -> None:
     dataset = lance_core.dataset(URI, metadata_cache_size_bytes=1 << 20)
     dataset.to_table()
     copy = pickle.loads(pickle.dumps(dataset.session()))
@@ -220,7 +220,7 @@ def test_pickled_session_and_dataset_have_empty_sessions(store: CountingStore) -
 
 
 @pytest.mark.parametrize("branch", ["main", "side"])
-def test_pickled_dataset_keeps_the_size_limit_of_its_session(store: CountingStore, branch: str) -> None:
+def test_unpickled_dataset_keeps_the_size_limit_of_its_session(store: CountingStore, branch: str) -> None:
     dataset = lance_core.dataset(URI, session=Session(metadata_cache_size_bytes=0))
     dataset.create_branch("side")
     shown = dataset.checkout_version((branch, None))
@@ -238,7 +238,7 @@ def test_forked_process_reads_with_the_session_of_its_parent(tmp_path: Path) -> 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_identity_of_a_store_separates_credentials_and_shows_none() -> None:
+def test_identity_of_a_store_depends_on_its_credentials_and_does_not_show_them() -> None:
     options = {"access_key_id": "me", "secret_access_key": "hidden", "region": "r"}
     one, same = open_s3_store("b", options), open_s3_store("b", dict(options))
     other = open_s3_store("b", {**options, "secret_access_key": "hidden too"})
@@ -247,7 +247,7 @@ def test_identity_of_a_store_separates_credentials_and_shows_none() -> None:
     assert "hidden" not in repr(one.identity)
 
 
-def test_reading_scattered_rows_of_a_cached_file_maps_it_for_one_read_only(tmp_path: Path) -> None:
+def test_reading_scattered_rows_of_a_cached_file_maps_the_file_only_for_that_read(tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     lance_core.write_dataset(ROWS, uri)
     [file] = (uri / "data").iterdir()
@@ -274,6 +274,6 @@ def test_dataset_checks_the_size_limit_even_if_it_has_no_effect(store: CountingS
         lance_core.dataset(URI, session=Session(), metadata_cache_size_bytes=-5)
 
 
-def test_dataset_rejects_a_session_that_is_not_one(store: CountingStore) -> None:
+def test_dataset_rejects_a_session_of_the_wrong_type(store: CountingStore) -> None:
     with pytest.raises(InvalidTypeError, match="session must be a Session, found int"):
         lance_core.dataset(URI, session=3)  # type: ignore[arg-type]  # the mistake is what is tested

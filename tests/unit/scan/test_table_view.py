@@ -49,7 +49,7 @@ def test_destination_of_neither_a_location_nor_a_handle_is_refused() -> None:
         Destination.of(7)  # type: ignore[arg-type]  # the subject
 
 
-def test_destination_reads_the_latest_version_again_after_a_cleanup_removed_it(
+def test_destination_reads_the_latest_version_again_if_a_cleanup_removed_it(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(ROWS, uri)

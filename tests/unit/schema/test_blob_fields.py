@@ -50,7 +50,7 @@ def test_blob_values_read_as_large_binary() -> None:
     assert shown.field("one") == SCHEMA.field("one")
 
 
-def test_blob_type_may_declare_only_data_and_uri() -> None:
+def test_blob_type_may_contain_only_data_and_uri() -> None:
     storage = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
     short = pa.field("b", storage, metadata={"ARROW:extension:name": "lance.blob.v2"})
     complete = complete_schema(schema_from_arrow(pa.schema([short])))

@@ -29,7 +29,7 @@ def test_blob_with_conflicting_representations_is_refused(arguments: dict) -> No
         lance.Blob(**arguments)
 
 
-def test_blob_is_made_of_bytes_or_a_valid_uri() -> None:
+def test_blob_is_created_from_bytes_or_a_valid_uri() -> None:
     assert Blob.from_bytes(bytearray(b"ab")).data == b"ab"
     assert Blob.empty().data == b""
     assert Blob.from_uri("file:///a", 1, 2) == Blob(uri="file:///a", position=1, size=2)
@@ -80,7 +80,7 @@ def test_malformed_blob_threshold_is_refused(name: str, value: object, error: ty
         blob_field("b", **{name: value})
 
 
-def test_blob_types_pickle_and_check_their_storage() -> None:
+def test_blob_types_can_be_pickled_and_check_their_storage() -> None:
     assert pickle.loads(pickle.dumps(BlobType())).storage_type == BlobType().storage_type
     short = pa.struct([("data", pa.large_binary()), ("uri", pa.utf8())])
     assert BlobType.__arrow_ext_deserialize__(short, b"").storage_type == short

@@ -59,13 +59,13 @@ def test_schema_round_trips_through_arrow_and_proto() -> None:
     assert schema_from_proto(schema_to_proto(schema)).metadata == {"owner": b"me"}
 
 
-def test_top_level_parent_is_minus_one_and_parents_come_first() -> None:
+def test_top_level_fields_have_parent_minus_one_and_parents_precede_children() -> None:
     messages = fields_to_proto(schema_from_arrow(NESTED))
     assert [message.parent_id for message in messages[:5]] == [-1, -1, 1, 1, 3]
     assert all(message.type == 0 for message in messages)
 
 
-def test_schema_messages_mirror_keys_from_metadata() -> None:
+def test_schema_messages_contain_the_keys_declared_in_metadata() -> None:
     key = "lance-schema:unenforced-primary-key"
     schema = pa.schema(
         [

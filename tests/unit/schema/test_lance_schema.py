@@ -42,35 +42,35 @@ def shown(field) -> dict | None:
     }
 
 
-def test_fields_are_those_of_pylance() -> None:
+def test_schema_fields_equal_those_of_pylance() -> None:
     assert [shown(field) for field in OURS.fields()] == [shown(field) for field in THEIRS.fields()]
 
 
 @pytest.mark.parametrize("name", ["a", "A", "s.x", "S.X", "s.Y.item", "s.y.ITEM", "Ab", "aB", "AB", "zz", "", "s.zz"])
-def test_fields_are_found_as_by_pylance(name: str) -> None:
+def test_schema_fields_are_found_as_in_pylance(name: str) -> None:
     assert shown(OURS.field(name)) == shown(THEIRS.field(name))
     assert shown(OURS.field_case_insensitive(name)) == shown(THEIRS.field_case_insensitive(name))
 
 
-def test_keys_are_those_of_pylance() -> None:
+def test_schema_keys_equal_those_of_pylance() -> None:
     primary, clustering = OURS.unenforced_primary_key(), OURS.unenforced_clustering_key()
     assert [field.name() for field in primary] == ["c", "a"]
     assert [shown(field) for field in primary] == [shown(field) for field in THEIRS.unenforced_primary_key()]
     assert [shown(field) for field in clustering] == [shown(field) for field in THEIRS.unenforced_clustering_key()]
 
 
-def test_schema_is_converted_to_arrow() -> None:
+def test_lance_schema_is_converted_to_arrow() -> None:
     assert OURS.to_pyarrow().equals(THEIRS.to_pyarrow(), check_metadata=True)
 
 
-def test_schemas_are_compared_and_pickled() -> None:
+def test_lance_schemas_can_be_compared_and_pickled() -> None:
     assert LanceSchema.from_pyarrow(ARROW) == OURS == pickle.loads(pickle.dumps(OURS))
     assert OURS.fields()[0] == OURS.fields()[0] != OURS.fields()[1]
     assert LanceSchema.from_pyarrow(ARROW.remove(0)) != OURS
 
 
 @pytest.mark.parametrize("dtype", [pa.month_day_nano_interval(), pa.list_view(pa.int8())])
-def test_unsupported_types_are_refused_as_by_pylance(dtype: pa.DataType) -> None:
+def test_unsupported_types_are_refused_as_in_pylance(dtype: pa.DataType) -> None:
     for library in (LanceSchema, lance.schema.LanceSchema):
         with pytest.raises(ValueError, match=r"(?i)unsupported|not supported"):
             library.from_pyarrow(pa.schema([("x", dtype)]))
@@ -78,12 +78,12 @@ def test_unsupported_types_are_refused_as_by_pylance(dtype: pa.DataType) -> None
         LanceSchema.from_pyarrow(pa.schema([("x", dtype)]))
 
 
-def test_what_is_not_a_schema_is_refused() -> None:
+def test_value_that_is_not_a_schema_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, got int"):
         LanceSchema.from_pyarrow(5)
 
 
-def test_operations_accept_the_schema(tmp_path) -> None:
+def test_operations_accept_a_lance_schema(tmp_path) -> None:
     rows = pa.table({"a": [1, 2], "b": [3, 4]})
     dataset = lance_core.write_dataset(rows, str(tmp_path / "t"))
     whole, kept = (LanceSchema(each) for each in (dataset.lance_schema, dataset.lance_schema.project(["b"])))

@@ -91,7 +91,7 @@ def test_bfloat16_items_keep_their_extension() -> None:
     ],
     ids=str,
 )
-def test_arrow_types_that_the_format_lacks_are_refused_by_name(dtype: pa.DataType) -> None:
+def test_arrow_types_missing_from_the_format_are_refused_by_name(dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError, match="column 'c' of type"):
         logical_type_of(dtype, "c")
 
@@ -151,7 +151,7 @@ def test_plain_type_unwraps_extensions_and_views() -> None:
     assert plain_type(pa.int8()) == pa.int8()
 
 
-def test_fixed_size_lists_nest_64_deep_and_no_deeper() -> None:
+def test_fixed_size_lists_nest_at_most_64_levels_deep() -> None:
     dtype = pa.int8()
     for dimension in range(1, 65):
         dtype = pa.list_(dtype, dimension)

@@ -31,7 +31,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("dtype", [*LEAVES, *NESTED], ids=str)
-def test_types_are_converted_as_by_pylance(dtype: pa.DataType) -> None:
+def test_types_are_converted_to_json_as_in_pylance(dtype: pa.DataType) -> None:
     schema = pa.schema([pa.field("x", dtype, metadata={"a": "b"}), ("y", pa.int8())], metadata={"k": "v"})
     shown = schema_to_json(schema)
     assert shown == lance.schema.schema_to_json(schema)
@@ -39,7 +39,7 @@ def test_types_are_converted_as_by_pylance(dtype: pa.DataType) -> None:
     assert json_to_schema(shown).equals(lance.schema.json_to_schema(shown), check_metadata=True)
 
 
-def test_extension_types_are_converted_as_by_pylance() -> None:
+def test_extension_types_are_converted_to_json_as_in_pylance() -> None:
     schema = pa.schema([("j", pa.json_()), ("t", pa.uuid())])
     shown = schema_to_json(schema)
     assert shown == lance.schema.schema_to_json(schema)
@@ -54,13 +54,13 @@ def test_extension_types_are_converted_as_by_pylance() -> None:
     ],
     ids=str,
 )
-def test_types_without_a_form_are_refused_as_by_pylance(dtype: pa.DataType) -> None:
+def test_types_without_a_json_form_are_refused_as_in_pylance(dtype: pa.DataType) -> None:
     for convert in (lance.schema.schema_to_json, schema_to_json):
         with pytest.raises(ValueError, match=r"(?i)unsupported|not supported|cannot be converted"):
             convert(pa.schema([("x", dtype)]))
 
 
-def test_what_is_not_a_schema_is_refused() -> None:
+def test_value_that_is_not_a_schema_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, got int"):
         schema_to_json(5)
     with pytest.raises(InvalidInputError, match="metadata of the schema is not valid UTF-8"):
@@ -93,7 +93,7 @@ def field(**entries: object) -> dict:
         ({"fields": [], "metadata": "x"}, "metadata of the schema must map names to strings"),
     ],
 )
-def test_malformed_schemas_are_refused(shown: object, problem: str) -> None:
+def test_malformed_schema_json_is_refused(shown: object, problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         json_to_schema(shown)
     if "must have one field" not in problem:  # on which pylance panics
@@ -101,7 +101,7 @@ def test_malformed_schemas_are_refused(shown: object, problem: str) -> None:
             lance.schema.json_to_schema(shown)
 
 
-def test_deeply_nested_schemas_are_refused() -> None:
+def test_deeply_nested_schema_json_is_refused() -> None:
     shown = {"type": "int8"}
     for _ in range(100):
         shown = {"type": "list", "fields": [{"name": "item", "type": shown, "nullable": True}]}

@@ -10,7 +10,7 @@ def _grid(*sizes: int) -> dict[str, dict[str, int]]:
     return {str(place): {f"p{number}": value for number, value in enumerate(place)} for place in places}
 
 
-def test_samples_hold_every_value_of_every_parameter_when_possible() -> None:
+def test_samples_contain_every_value_of_every_parameter_when_possible() -> None:
     cases = _grid(7, 5, 3)
     chosen = samples(cases, 7)
     assert len(chosen) == 7

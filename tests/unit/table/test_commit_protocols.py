@@ -68,7 +68,7 @@ class Lock:
         self.calls.append(kind)
 
 
-def test_a_store_without_atomic_creates_is_refused() -> None:
+def test_store_without_atomic_creates_is_refused() -> None:
     with pytest.raises(UnsafeStoreError, match="atomically"):
         VersionLog(Careless(), "t").create(NAME, b"x")
 
@@ -210,7 +210,7 @@ def test_dynamodb_manifest_store_supports_only_s3() -> None:
         open_log("gs+ddb://bucket/t?ddbTableName=x", None)
 
 
-def test_sql_manifests_reserve_and_finish_rows(tmp_path: Path) -> None:
+def test_sql_manifest_rows_are_reserved_and_finished(tmp_path: Path) -> None:
     rows = SqlManifests(f"sqlite:///{tmp_path}/m.db", "t", "s3")
     assert rows.latest("b/x") is None
     assert rows.reserve("b/x", ManifestRow(1, "_versions/1.manifest-a", 7))
@@ -225,7 +225,7 @@ def test_sql_manifests_reserve_and_finish_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_append_with_object_store_faults_makes_at_most_one_version(tmp_path: Path) -> None:
+def test_append_with_object_store_faults_creates_at_most_one_version(tmp_path: Path) -> None:
     """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
 

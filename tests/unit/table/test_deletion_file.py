@@ -37,7 +37,7 @@ def _parse(buffer: pa.Buffer, file_type: DeletionFileType, physical_rows: int = 
 
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_arrow_deletion_files_are_read_in_any_order_and_compression(compression: str | None) -> None:
+def test_arrow_deletion_files_are_read_with_any_order_and_compression(compression: str | None) -> None:
     assert _parse(_arrow([7, 3, 99, 0], compression=compression), DeletionFileType.ARROW) == [0, 3, 7, 99]
 
 

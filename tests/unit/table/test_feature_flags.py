@@ -43,7 +43,7 @@ def test_writer_feature_flag_alone_does_not_prevent_reading(flag: int) -> None:
 
 @pytest.mark.parametrize("flag", [256, 1024, 16384, 65536])
 @pytest.mark.parametrize("words", [(1, 0), (0, 1)])
-def test_paired_feature_flag_set_in_one_word_raises_corrupt_data(flag: int, words: tuple[int, int]) -> None:
+def test_paired_feature_flag_set_in_only_one_word_raises_corrupt_data(flag: int, words: tuple[int, int]) -> None:
     with pytest.raises(CorruptDataError, match="set for only one"):
         require_readable(_manifest(flag * words[0], flag * words[1]))
 

@@ -44,7 +44,7 @@ def reuse(*groups: tuple[list[int], list[int]], external: bool = False, tagged: 
 BOTH = section(index("a", (0,), {0, 1, 9}), index("b", (1,), {0, 1}), reuse())
 
 
-def test_fragments_with_changed_values_leave_indices_on_their_fields() -> None:
+def test_fragments_with_changed_values_are_removed_from_indices_on_the_changed_fields() -> None:
     assert coverage(without_fragments(BOTH, [1], [0])) == {"a": [0, 9], "b": [0, 1], "__lance_frag_reuse": [5]}
     assert coverage(without_fragments(BOTH, [0, 1], [0, 1])) == {"a": [9], "b": [], "__lance_frag_reuse": [5]}
 
@@ -61,7 +61,7 @@ def test_fragments_with_changed_values_leave_indices_on_their_fields() -> None:
         ([([0, 8], [3])], [0, 1]),
     ],
 )
-def test_index_that_was_not_remapped_is_updated_first(
+def test_coverage_of_an_index_that_was_not_remapped_is_updated_before_the_change(
     groups: list[tuple[list[int], list[int]]], left: list[int]
 ) -> None:
     before = section(index("a", (0,), {0, 1}), index("b", (1,), {0, 1}), reuse(*groups))
@@ -87,7 +87,7 @@ def test_change_that_affects_no_index_keeps_the_index_section_unchanged(
     assert without_fragments(None, fragment_ids, field_ids) is None
 
 
-def test_index_loses_fragments_with_changed_covering_fields() -> None:
+def test_fragments_with_changed_covering_fields_are_removed_from_the_index() -> None:
     covering = section(index("a", (0, 1), {0}, covering_fields=[1]))
     assert coverage(without_fragments(covering, [0], [1])) == {"a": []}
 
@@ -99,7 +99,7 @@ def test_index_without_recorded_coverage_stays_unchanged() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Bitmap", "Inverted", "LabelList", "NGram", "Vector"])
-def test_moved_rows_stay_indexed_where_the_index_holds_row_ids(kind: str) -> None:
+def test_moved_rows_remain_indexed_if_the_index_contains_row_ids(kind: str) -> None:
     before = section(index("a", (0,), {0, 1}, kind))
     assert coverage(with_moved_fragments(before, new_ids=[4], source_ids={0, 1}, field_ids=[1])) == {"a": [0, 1, 4]}
     # One source is not covered, or the value changed.
@@ -142,7 +142,7 @@ def test_indices_are_matched_by_uuid() -> None:
     assert with_indices(same, new=[], removed={second.uuid.uuid}) is same
 
 
-def test_fields_moved_to_another_file_leave_their_index() -> None:
+def test_fields_moved_to_another_file_are_removed_from_their_index() -> None:
     before = part(1).message
     after = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new.lance", 1)).message
     assert coverage(without_rewritten_fields(BOTH, [(before, after)]))["b"] == [0]

@@ -55,7 +55,7 @@ def test_manifest_dictionaries_precede_the_manifest_with_their_positions() -> No
         ("uint8", pa.array([255, 0], pa.uint8())),
     ],
 )
-def test_manifest_dictionaries_are_read_and_written_again(name: str, values: pa.Array) -> None:
+def test_manifest_dictionaries_are_written_again_as_they_were_read(name: str, values: pa.Array) -> None:
     # An offset array, as it comes from a slice.
     sliced = pa.concat_arrays([values, values]).slice(len(values))
     data = written(manifest("int32", f"dict:{name}:int32:false"), pa.array([1]), sliced)

@@ -69,7 +69,7 @@ def test_fragments_are_sorted_and_duplicate_ids_are_refused() -> None:
         ManifestDraft(_previous(fragments=[{"id": 5}, {"id": 5}]))
 
 
-def test_fragment_ids_end_at_the_largest_32_bit_number() -> None:
+def test_fragment_ids_do_not_exceed_the_largest_32_bit_number() -> None:
     draft = ManifestDraft(_previous(max_fragment_id=2**32 - 2))
     draft.append_fragments([fragment()])
     with pytest.raises(InvalidInputError, match="32 bits"):
@@ -138,7 +138,7 @@ def test_long_transactions_are_not_stored_inline() -> None:
     assert _sealed(ManifestDraft(_previous()), transaction[:-1]).transaction == transaction[:-1]
 
 
-def test_appended_rows_get_stable_ids_in_a_table_with_them() -> None:
+def test_appended_rows_get_stable_row_ids_in_a_table_that_uses_them() -> None:
     made = _appended(_previous(reader_feature_flags=2, writer_feature_flags=2, next_row_id=10), 10, 5)
     first, second = made.message.fragments
     # The bytes that pylance 14.0.2 writes for rows 10 to 19 of version 2, with our version number.
@@ -212,7 +212,7 @@ def test_rewritten_fragments_keep_their_row_ids() -> None:
     assert (made.message.fragments[0].inline_row_ids, made.message.next_row_id) == (b"ids", 10)
 
 
-def test_ids_of_removed_fragments_stay_used() -> None:
+def test_ids_of_removed_fragments_are_not_reused() -> None:
     draft = ManifestDraft(_with_fragments(0, 1, 2))
     draft.remove_fragments([0, 2])
     made = _sealed(draft)
@@ -297,7 +297,7 @@ def test_restored_content_keeps_the_newer_counters() -> None:
     assert [each.id for each in _appended(made, 1).fragments] == [0, 1, 10]
 
 
-def test_restored_content_with_higher_counters_raises_them() -> None:
+def test_restored_content_with_higher_counters_raises_the_counters() -> None:
     older = _with_fragments(5, version=2, max_allocated_field_id=3, writer_feature_flags=32768)
     made = _sealed(ManifestDraft(_with_fragments(0, version=3), content=older))
     assert (made.message.max_fragment_id, made.message.max_allocated_field_id) == (5, 3)

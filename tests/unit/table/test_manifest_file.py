@@ -46,7 +46,7 @@ def test_section_positions_of_an_earlier_manifest_are_cleared() -> None:
     assert (parsed.index_section, parsed.transaction) == (None, None)
 
 
-def test_deprecated_transaction_position_is_used_without_the_new_one() -> None:
+def test_deprecated_transaction_position_is_used_if_the_new_position_is_missing() -> None:
     message = _manifest(transaction_section_deprecated=0)
     body = message.SerializeToString()
     section = struct.pack("<I", 3) + b"txn"
@@ -54,7 +54,7 @@ def test_deprecated_transaction_position_is_used_without_the_new_one() -> None:
     assert parse_manifest_file(data, "m").transaction == b"txn"
 
 
-def test_manifest_section_order_and_gaps_are_accepted_as_in_pylance() -> None:
+def test_manifest_sections_in_any_order_and_with_gaps_are_accepted_as_in_pylance() -> None:
     message = _manifest(index_section=200, transaction_section=100)
     body = message.SerializeToString()
     data = bytearray(b"\xff" * 300)

@@ -46,7 +46,7 @@ def test_moved_rows_with_unknown_ids_count_as_newly_created() -> None:
     assert created(Fragment(message)) == [9]
 
 
-def test_new_row_ids_end_at_the_largest_64_bit_number() -> None:
+def test_new_row_ids_do_not_exceed_the_largest_64_bit_number() -> None:
     last = 2**64 - 1
     assert place_moved_rows(_new(3, 7), [], first_row_id=last - 2, version=9) == last
     with pytest.raises(InvalidInputError, match="cannot assign 2 row ids starting with 18446744073709551614"):
@@ -118,7 +118,7 @@ def test_row_versions_in_hidden_columns_are_updated_inline() -> None:
     assert message.WhichOneof("created_at_version_sequence") == "column_created_at_versions"
 
 
-def test_row_version_sequence_of_another_length_raises_corrupt_data() -> None:
+def test_row_version_sequence_of_the_wrong_length_raises_corrupt_data() -> None:
     data = encode_version_runs(np.array([1, 1, 2], np.uint64))
     assert VersionRuns.parse(data, 3, "f").numbers().tolist() == [1, 1, 2]
     assert VersionRuns.parse(data, 3, "f").at(np.array([2, 0, 1])).tolist() == [2, 1, 1]

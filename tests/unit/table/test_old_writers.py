@@ -121,7 +121,7 @@ def test_files_of_early_releases_keep_the_struct_members_they_hold(
         ("2.0", [(0, 2)], "2.0"),
     ],
 )
-def test_table_format_of_early_releases_is_that_of_its_files(
+def test_table_format_of_early_releases_is_taken_from_the_data_files(
     recorded: str, pairs: list[tuple[int, int]], expected: str
 ) -> None:
     fragments = [
@@ -154,7 +154,7 @@ def covered(found: AsWritten) -> list[set[int]]:
         ("0.22.0", [{0, 1, 2}, {0}, {0, 1}, {0, 2}]),
     ],
 )
-def test_fragment_in_several_index_segments_is_left_to_the_oldest(release: str, expected: list[set[int]]) -> None:
+def test_fragment_in_several_index_segments_is_kept_only_in_the_oldest(release: str, expected: list[set[int]]) -> None:
     """The oldest is that of the earliest version, wherever it stands."""
     indices = section(segment(5, 0, 1, 2), segment(3, 0), segment(4, 0, 1, name="other"), segment(6, 0, 2))
     assert covered(right(release, part(), indices=indices, file_version="2.0")) == expected

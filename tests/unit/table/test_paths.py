@@ -31,7 +31,7 @@ def test_manifest_names_follow_both_naming_schemes() -> None:
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_v2_manifest_names_parse_back_and_sort_newest_first(version: int) -> None:
+def test_v2_manifest_names_round_trip_and_sort_newest_first(version: int) -> None:
     assert parse_manifest_name(manifest_name(version)) == ManifestName(version, ManifestNaming.V2)
     if version > 1:
         assert manifest_name(version) < manifest_name(version - 1)
@@ -66,7 +66,7 @@ def test_other_files_in_the_versions_directory_are_not_versions(name: str) -> No
     st.lists(st.sampled_from(["d9223372036854775809.manifest", "x.manifest", ".tmpabc", "9" * 19 + "x.manifest"])),
     st.randoms(use_true_random=False),
 )
-def test_newest_manifest_of_each_naming_is_found_in_any_order(
+def test_newest_manifest_of_each_naming_scheme_is_found_in_any_order(
     v2: list[int], v1: list[int], others: list[str], order: random.Random
 ) -> None:
     expected = {
@@ -85,7 +85,7 @@ def test_newest_manifest_of_each_naming_is_found_in_any_order(
     st.integers(0, 12) | st.integers(0, 2**63 - 1),
     st.randoms(use_true_random=False),
 )
-def test_newer_manifest_names_of_both_namings_are_found_in_any_order(
+def test_newer_manifest_names_of_both_naming_schemes_are_found_in_any_order(
     v2: list[int], v1: list[int], version: int, order: random.Random
 ) -> None:
     every = {ManifestName(each, ManifestNaming.V2) for each in v2} | {ManifestName(e, ManifestNaming.V1) for e in v1}
@@ -112,7 +112,7 @@ def test_v1_manifest_names_are_recognized_by_their_length() -> None:
     assert parse_manifest_name("7.manifest") == ManifestName(7, ManifestNaming.V1)
 
 
-def test_data_file_names_have_the_form_of_pylance() -> None:
+def test_data_file_names_have_the_same_form_as_in_pylance() -> None:
     names = {data_file_name() for _ in range(100)}
     assert len(names) == 100
     assert all(re.fullmatch(r"[01]{24}[0-9a-f]{26}\.lance", name) for name in names)

@@ -76,7 +76,7 @@ def test_data_file_lists_its_fields_by_format_version(version: str, listed: list
     assert [field.id for field in stored_fields(fields, LanceFileVersion(version))] == listed
 
 
-def test_file_versions_are_resolved_from_their_pairs() -> None:
+def test_file_versions_are_resolved_from_their_number_pairs() -> None:
     for pair, version in (((2, 2), "2.2"), ((2, 0), "2.0"), ((0, 3), "2.0"), ((0, 2), "0.1")):
         message = pb_table.DataFile(path="x", file_major_version=pair[0], file_minor_version=pair[1])
         assert DataFile.from_proto(message).file_version is LanceFileVersion(version)
@@ -118,7 +118,7 @@ def test_content_key_of_a_fragment_never_changes() -> None:
     assert (fragment.has_deletion_file, fragment.num_deleted_rows, fragment.num_live_rows) == (True, 2, 7)
 
 
-def test_fragments_of_a_version_behave_as_a_sequence() -> None:
+def test_fragments_of_a_version_behave_like_a_sequence() -> None:
     message = pb_table.Manifest(fragments=[{"id": number} for number in range(5)])
     fragments = Fragments(message.fragments)
     assert len(fragments) == 5
@@ -130,7 +130,7 @@ def test_fragments_of_a_version_behave_as_a_sequence() -> None:
         fragments[5]
 
 
-def test_data_files_are_located_below_their_base_path() -> None:
+def test_data_files_are_located_in_their_base_path() -> None:
     bases = [
         BasePath(id=0, path="memory://other/root", is_table_root=True),
         BasePath(id=1, path="memory://other/plain", is_table_root=False, name="fast"),
@@ -181,7 +181,7 @@ def test_manifest_with_a_fragment_tree_raises_not_supported() -> None:
         Manifest.parse(data, path="m", name=ManifestName(1, ManifestNaming.V2))
 
 
-def test_format_of_a_table_without_a_data_format_follows_its_flags() -> None:
+def test_format_of_a_table_without_a_data_format_is_derived_from_its_flags() -> None:
     for flags, version in ((0, LanceFileVersion.V0_1), (4, LanceFileVersion.V2_0)):
         manifest = Manifest(message=pb_table.Manifest(version=1, writer_feature_flags=flags), naming=ManifestNaming.V1)
         assert manifest.file_version is version

@@ -55,7 +55,7 @@ def test_row_id_segment_uses_the_smallest_form_and_round_trips(numbers: np.ndarr
     check_search(segment, numbers)
 
 
-def test_row_id_arrays_use_the_smallest_width() -> None:
+def test_row_id_arrays_use_the_smallest_possible_width() -> None:
     assert encode_segment(np.array([7, 65538, 3], np.uint64)).array.WhichOneof("array") == "u16_array"
     assert encode_segment(np.array([7, 65539, 3], np.uint64)).array.WhichOneof("array") == "u32_array"
     assert encode_segment(np.array([2**40, 3], np.uint64)).array.WhichOneof("array") == "u64_array"
@@ -140,7 +140,7 @@ def test_row_id_arrays_of_any_width_are_read(width: str) -> None:
         pb_rowids.U64Segment(sorted_array=array()),
     ],
 )
-def test_row_id_segments_without_ids_parse_to_none(segment: pb_rowids.U64Segment) -> None:
+def test_parsing_row_id_segments_without_ids_returns_none(segment: pb_rowids.U64Segment) -> None:
     assert parse_segment(segment, "test") is None
 
 
@@ -169,12 +169,12 @@ def test_row_id_segments_without_ids_parse_to_none(segment: pb_rowids.U64Segment
         ),
     ],
 )
-def test_impossible_row_ids_raise_corrupt_data(segment: pb_rowids.U64Segment, match: str) -> None:
+def test_inconsistent_row_ids_raise_corrupt_data(segment: pb_rowids.U64Segment, match: str) -> None:
     with pytest.raises(CorruptDataError, match=match):
         parse_segment(segment, "test")
 
 
-def test_giant_row_id_range_is_not_unpacked() -> None:
+def test_very_large_row_id_range_is_not_expanded() -> None:
     segment = pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=7, end=7 + 2**32))
     tracemalloc.start()
     ids = parse_segment(segment, "test")

@@ -36,7 +36,7 @@ def test_row_id_sequences_are_joined_and_split() -> None:
     assert versions(second.message.inline_last_updated_at_versions) == [(0, 4, 4)]
 
 
-def test_row_version_run_counts_only_by_its_length() -> None:
+def test_only_the_length_of_a_row_version_run_is_used() -> None:
     source = old(4, first=0, version=1)
     run = pb_rowids.RowDatasetVersionRun(
         span=pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=77, end=79)), version=9

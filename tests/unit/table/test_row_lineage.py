@@ -16,7 +16,7 @@ def _hidden(fragment: pb_table.DataFragment, field_id: int) -> np.ndarray:
     return np.arange(fragment.physical_rows, dtype=np.uint64) + np.uint64(-100 * field_id)
 
 
-def test_row_lineage_of_a_fragment_without_any_uses_row_addresses() -> None:
+def test_row_ids_of_a_fragment_without_row_lineage_are_row_addresses() -> None:
     lineage = RowLineage(part(3, 5).message)
     assert not lineage.has_row_ids
     assert (

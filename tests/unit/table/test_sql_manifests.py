@@ -78,7 +78,7 @@ def test_in_memory_manifest_database_is_refused(database: str) -> None:
         manifests.latest("/t")
 
 
-def test_table_has_one_manifest_row_for_all_its_uri_schemes(tmp_path: Path) -> None:
+def test_table_has_the_same_manifest_rows_under_all_its_uri_schemes(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'm.db'}"}
     for group in (("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss")):
         stores = [open_manifest_store(f"{scheme}+sql://bucket/t", options) for scheme in group]

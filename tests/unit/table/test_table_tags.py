@@ -22,7 +22,7 @@ def _tag(text: str) -> TagRecord:
         (1_795_180_252_779_058_545, "2026-11-20T13:10:52.779058545Z"),
     ],
 )
-def test_tag_times_are_written_with_the_digits_they_need(nanoseconds: int, text: str) -> None:
+def test_tag_times_are_written_with_the_necessary_digits(nanoseconds: int, text: str) -> None:
     record = TagRecord(branch=None, version=1, manifest_size=2, created_at_ns=nanoseconds)
     assert record.to_json() == (
         b'{\n  "branch": null,\n  "version": 1,\n  "createdAt": "' + text.encode() + b'",\n'
@@ -40,7 +40,7 @@ def test_tag_times_are_written_with_the_digits_they_need(nanoseconds: int, text:
         ("1969-12-31T23:59:59.5Z", -SECOND // 2),
     ],
 )
-def test_tag_times_with_zones_and_fractions_are_read(text: str, nanoseconds: int) -> None:
+def test_tag_times_with_time_zones_and_fractional_seconds_are_read(text: str, nanoseconds: int) -> None:
     assert _tag(f'{{"version":1,"manifestSize":2,"createdAt":"{text}"}}').created_at_ns == nanoseconds
 
 
@@ -60,7 +60,7 @@ def test_deeply_nested_tag_file_raises_corrupt_data() -> None:
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
-def test_tag_time_whose_zone_leaves_the_calendar_raises_corrupt_data(time: str) -> None:
+def test_tag_time_outside_the_calendar_because_of_its_time_zone_raises_corrupt_data(time: str) -> None:
     data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
     with pytest.raises(CorruptDataError, match="createdAt must be an RFC 3339 time"):
         TagRecord.parse(data, "x")
@@ -90,7 +90,7 @@ def test_tag_name_that_is_not_text_raises_invalid_type(name: object) -> None:
         check_tag_name(name)
 
 
-def test_tag_listing_includes_only_json_files_directly_inside() -> None:
+def test_tag_listing_includes_only_json_files_directly_in_the_tags_directory() -> None:
     store = MemoryStore()
     tag = b'{"version":1,"manifestSize":2}'
     store.put(tag_path(store, "t", "b"), tag)

@@ -56,7 +56,7 @@ def test_latest_version_is_found_when_it_changes_during_the_listing(monkeypatch:
 
 
 @pytest.mark.parametrize("naming", list(ManifestNaming))
-def test_versions_are_found_in_both_namings(log: VersionLog, naming: ManifestNaming) -> None:
+def test_versions_are_found_in_both_naming_schemes(log: VersionLog, naming: ManifestNaming) -> None:
     _make(log, *range(1, 13), naming=naming)
     assert log.latest() == ManifestName(12, naming)
     assert [name.version for name in log.newer_than(9)] == [10, 11, 12]
@@ -107,7 +107,7 @@ def test_version_hint_is_not_trusted(log: VersionLog) -> None:
         assert log.latest() == ManifestName(2, ManifestNaming.V2)
 
 
-def test_mixed_manifest_namings_are_refused(log: VersionLog) -> None:
+def test_mixed_manifest_naming_schemes_are_refused(log: VersionLog) -> None:
     _make(log, 1, naming=ManifestNaming.V1)
     _make(log, 2, naming=ManifestNaming.V2)
     with pytest.raises(CorruptDataError, match="both naming schemes"):
@@ -126,7 +126,7 @@ def test_an_explicit_version_is_opened_without_listing(log: VersionLog) -> None:
             log.read_version(version)
 
 
-def test_lexically_ordered_store_is_listed_only_as_far_as_needed() -> None:
+def test_lexically_ordered_store_is_listed_only_as_far_as_necessary() -> None:
     seen = []
 
     class Watched(MemoryStore):

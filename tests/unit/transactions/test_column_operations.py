@@ -139,7 +139,7 @@ def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> No
     assert created(result.fragments[0]) == [1] * 10
 
 
-def test_column_rewritten_by_a_merge_leaves_its_indices() -> None:
+def test_fragments_with_a_column_rewritten_by_a_merge_are_removed_from_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
     result = sealed(Merge(fragments=(anew, part(1)), schema=SCHEMA).apply(on(current)))
@@ -236,7 +236,7 @@ def test_merges_that_would_break_the_table_are_refused(
 @pytest.mark.parametrize("recorded", [1, 2, 10])
 @pytest.mark.parametrize("claimed", [0, 1, 2, 9, 11])
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, recorded: int, claimed: int) -> None:
+def test_row_count_that_differs_from_the_recorded_count_is_refused(arm: str, recorded: int, claimed: int) -> None:
     claim = Fragment(_columns().updated_fragments[0].message)
     claim.message.physical_rows = claimed
     operation = Merge(fragments=(claim,), schema=SCHEMA) if arm == "merge" else _columns(updated_fragments=(claim,))
@@ -262,7 +262,7 @@ def test_column_type_may_change_only_when_every_value_is_rewritten() -> None:
         Merge(fragments=(anew[0], part(1)), schema=schema).apply(on(table(part(0), part(1))))
 
 
-def test_counted_field_ids_are_not_reused() -> None:
+def test_field_ids_below_the_counter_are_not_reused() -> None:
     current = table(part(0), max_allocated_field_id=6)
     with pytest.raises(InvalidInputError, match="start at 7"):
         Merge(fragments=(part(0),), schema=_schema(C)).apply(on(current))
@@ -356,7 +356,7 @@ def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
     assert result.message.reader_feature_flags == 1
 
 
-def test_updated_fragment_0_stays_and_a_new_one_gets_an_id() -> None:
+def test_updated_fragment_0_is_kept_and_a_new_fragment_gets_the_next_id() -> None:
     result = sealed(
         Update(updated_fragments=(part(0, deleted=1),), new_fragments=(fragment(1),)).apply(on(table(part(0))))
     )
@@ -387,14 +387,14 @@ def test_new_ids_are_assigned_again_at_each_commit_attempt() -> None:
     assert (first.fragments[-1].id, second.fragments[-1].id) == (1, 2)
 
 
-def test_rewritten_column_leaves_its_indices() -> None:
+def test_fragments_with_a_rewritten_column_are_removed_from_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     result = sealed(_columns().apply(on(current)))
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
     assert [list(file.fields) for file in result.message.fragments[0].files] == [[0, -2], [1]]
 
 
-def test_a_file_whose_last_column_moved_is_dropped() -> None:
+def test_data_file_whose_last_column_moved_is_dropped() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     anew = with_files(part(0), column_file("one", 0), column_file("two", -2), column_file("new", 1))
     result = sealed(_columns(updated_fragments=(anew,)).apply(on(table(split))))
@@ -469,7 +469,7 @@ def test_rows_of_a_replaced_file_count_as_updated() -> None:
     ]
 
 
-def test_column_without_a_file_gets_one_by_data_replacement() -> None:
+def test_data_replacement_adds_a_file_for_a_column_without_one() -> None:
     result = sealed(_replacing(0, _file("new", 1)).apply(on(table(with_files(part(0), column_file("one", 0))))))
     assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
 
@@ -581,7 +581,7 @@ def test_overlays_that_cannot_be_read_are_refused(overlay: pb_table.DataOverlayF
 
 
 @pytest.mark.usefixtures("switched_on")
-def test_rewritten_column_leaves_its_overlays() -> None:
+def test_overlays_of_a_rewritten_column_are_removed() -> None:
     old = _overlaid(part(0), _overlay(1, version=2), _overlay(2, field_ids=(0, 1), version=3))
     [found] = sealed(_columns().apply(on(table(old)))).message.fragments
     assert [list(each.data_file.fields) for each in found.overlays] == [[0, -2]]

@@ -106,7 +106,9 @@ def test_transaction_file_without_a_version_is_not_an_earlier_commit(table: Memo
     assert isinstance(outcome, Committed)
 
 
-def test_cleaned_up_earlier_commit_is_recognized_by_its_files_in_later_versions(table: MemoryTable) -> None:
+def test_earlier_commit_whose_version_was_cleaned_up_is_recognized_by_its_files_in_later_versions(
+    table: MemoryTable,
+) -> None:
     ours = append(fragment(), read_version=0)
     assert isinstance(table.commit(ours), Committed)
     commit_some(table)
@@ -117,13 +119,13 @@ def test_cleaned_up_earlier_commit_is_recognized_by_its_files_in_later_versions(
     assert (outcome.verdict, outcome.version, outcome.is_removed) == (Verdict.INCOMPATIBLE, 3, True)
 
 
-def test_commit_that_no_later_version_references_is_made_after_a_cleanup(table: MemoryTable) -> None:
+def test_commit_that_no_later_version_references_is_repeated_after_a_cleanup(table: MemoryTable) -> None:
     commit_some(table)
     table.clean_up()
     assert isinstance(table.commit(append(fragment(), read_version=0), is_first_try=False), Committed)
 
 
-def test_change_without_files_is_made_after_a_cleanup(table: MemoryTable) -> None:
+def test_change_without_files_is_committed_after_a_cleanup(table: MemoryTable) -> None:
     commit_some(table)
     table.clean_up()
     empty = overwrite(read_version=0)
@@ -197,7 +199,7 @@ def test_interrupt_before_the_create_leaves_nothing(table: MemoryTable) -> None:
     assert table.transaction_files() == before
 
 
-def test_interrupt_of_the_create_keeps_what_the_version_may_need(table: MemoryTable) -> None:
+def test_interrupt_during_the_create_keeps_the_files_that_the_version_may_need(table: MemoryTable) -> None:
     ours, progress = appended(table), CommitProgress()
     table.store.inner.put_if_absent = interrupt
     with pytest.raises(KeyboardInterrupt):
@@ -223,7 +225,7 @@ def test_failure_after_a_create_without_a_response_is_an_unknown_outcome(table: 
     assert "no answer" in str(outcome.cause)
 
 
-def test_removed_versions_after_an_unanswered_create_are_an_unknown_outcome(table: MemoryTable) -> None:
+def test_versions_removed_after_a_create_without_a_response_leave_the_outcome_unknown(table: MemoryTable) -> None:
     def clean_up(seconds: float) -> None:
         table.store.fault = no_fault
         commit_some(table, 3)
@@ -235,13 +237,15 @@ def test_removed_versions_after_an_unanswered_create_are_an_unknown_outcome(tabl
     assert "no answer" in str(outcome.cause)
 
 
-def test_another_version_with_that_number_settles_an_unanswered_create(table: MemoryTable) -> None:
+def test_different_version_with_the_same_number_proves_that_a_create_without_a_response_failed(
+    table: MemoryTable,
+) -> None:
     unanswered_once(table)
     assert isinstance(table.commit(appended(table), wait=lambda seconds: commit_some(table)), Committed)
     assert table.versions() == [1, 2, 3]
 
 
-def test_version_of_another_writer_does_not_settle_a_possibly_earlier_create(table: MemoryTable) -> None:
+def test_version_of_another_writer_does_not_prove_that_an_earlier_create_failed(table: MemoryTable) -> None:
     unanswered_once(table, lambda: commit_some(table, 2))
     outcome = table.commit(appended(table))
     assert isinstance(outcome, Unknown)
@@ -285,7 +289,7 @@ def test_commit_to_a_deleted_branch_is_refused(branch: MemoryTable) -> None:
     assert (outcome.verdict, outcome.reason) == (Verdict.INCOMPATIBLE, "the branch was deleted")
 
 
-def test_recreated_branch_refuses_a_commit_to_its_predecessor(branch: MemoryTable) -> None:
+def test_commit_to_a_branch_that_was_recreated_is_refused(branch: MemoryTable) -> None:
     progress = CommitProgress()
     assert isinstance(branch.commit(appended(branch), progress=progress), Committed)
     branch.make_branch(created_at=2)
@@ -334,7 +338,7 @@ def test_commit_built_upon_before_it_is_undone_has_an_unknown_outcome(branch: Me
 # ── After the create ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_first_version_of_a_clone_is_not_searched_for_again(table: MemoryTable) -> None:
+def test_first_version_of_a_clone_is_not_searched_for_an_earlier_commit(table: MemoryTable) -> None:
     source, clone = table.latest(), MemoryTable()
     clone.log = VersionLog(table.store, "clone")
     operation = Clone(is_shallow=True, ref_version=1, ref_path="table")
@@ -346,7 +350,7 @@ def test_first_version_of_a_clone_is_not_searched_for_again(table: MemoryTable) 
     assert clone.commit(Transaction(read_version=1, operation=operation), template=template) == TableExists(1)
 
 
-def test_version_with_the_same_number_in_the_other_naming_withdraws_the_commit() -> None:
+def test_version_with_the_same_number_in_the_other_naming_scheme_withdraws_the_commit() -> None:
     table = MemoryTable(ManifestNaming.V1)
     first, ours = table.latest(), appended(table)
     theirs = table.log.path(ManifestName(2, ManifestNaming.V2))
@@ -404,7 +408,7 @@ def test_damaged_transaction_of_the_read_version_does_not_prevent_a_commit(table
     assert isinstance(table.commit(append(fragment(), read_version=2)), Committed)
 
 
-def test_restore_concurrent_with_a_config_change_is_kept(table: MemoryTable) -> None:
+def test_restore_concurrent_with_a_config_change_is_committed(table: MemoryTable) -> None:
     update = UpdateConfig(config=MapUpdate(entries={"key": "value"}))
     assert isinstance(table.commit(Transaction(read_version=1, operation=update)), Committed)
     assert isinstance(table.commit(Transaction(read_version=2, operation=Restore(version=1))), Committed)

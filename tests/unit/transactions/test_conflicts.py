@@ -231,12 +231,12 @@ def test_conflict_matrix_has_a_row_for_every_operation() -> None:
     assert {line for ours in ROWS for line in lines_of(OURS[ours])} == executable
 
 
-def test_every_letter_of_the_conflict_matrix_has_a_meaning() -> None:
+def test_every_letter_in_the_conflict_matrix_is_defined() -> None:
     letters = {cell for row in MATRIX.values() for cell in row.values()}
     assert letters == {".", "R", "X", *CLASHES}
 
 
-def test_conflict_matrix_fits_within_120_columns() -> None:
+def test_conflict_matrix_is_at_most_120_characters_wide() -> None:
     lines = TABLE.strip().splitlines()
     assert len(lines) == len(MATRIX) + 1
     assert max(map(len, lines)) <= 120
@@ -288,7 +288,7 @@ def test_table_metadata_updates_conflict_by_key_and_on_replacement(
     assert judge(UpdateConfig(table_metadata=ours), UpdateConfig(table_metadata=theirs)) is expected
 
 
-def test_update_of_several_maps_gets_the_most_severe_verdict() -> None:
+def test_update_of_several_maps_gets_the_most_severe_conflict_verdict() -> None:
     ours = UpdateConfig(config=_set("k"), schema_metadata=_set("k"))
     assert judge(ours, _merge(promise=False)) is Verdict.RETRYABLE
     assert judge(ours, UpdateConfig(config=_set("k"), table_metadata=_set("k"))) is Verdict.INCOMPATIBLE
@@ -324,7 +324,7 @@ def test_index_without_a_fragment_bitmap_conflicts_with_any_rewrite() -> None:
         judge(_rewrite(0), damaged)
 
 
-def test_unknown_operation_is_never_checked_for_its_own_conflicts() -> None:
+def test_unknown_operation_is_never_checked_as_the_new_operation() -> None:
     with pytest.raises(InternalError, match="unknown"):
         judge(CarriedOperation(), OURS["append"])
 

@@ -120,7 +120,7 @@ def test_delete_merged_with_unrecorded_row_counts_keeps_the_fragment(table: Tabl
     assert table.hidden() == {0: [3, 5], 1: [], 2: []}
 
 
-def test_delete_without_a_merge_keeps_its_read_version(table: Table) -> None:
+def test_delete_that_needs_no_merge_keeps_its_read_version(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({1: BitMap([5])})
     table.made(stale, {0: BitMap([3])})
@@ -144,7 +144,7 @@ def test_stale_delete_with_unknown_rows_is_a_conflict(table: Table) -> None:
     _conflict(table.commit(stale, {0: BitMap()}), "are unknown")
 
 
-def test_deletes_that_together_cover_a_fragment_remove_it(table: Table) -> None:
+def test_deletes_that_together_cover_a_fragment_remove_the_fragment(table: Table) -> None:
     mine = BitMap(range(4, 10))
     stale = planned_delete(table.log, 1, {0: mine, 2: BitMap([0])})
     table.delete({0: BitMap(range(4))})

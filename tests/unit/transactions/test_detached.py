@@ -76,12 +76,12 @@ def test_manifest_of_another_version_is_not_used_for_a_detached_commit(made: Tab
         made.detach(append(fragment(), read_version=5), known=known)
 
 
-def test_table_with_v1_names_has_no_detached_versions() -> None:
+def test_table_with_v1_manifest_names_has_no_detached_versions() -> None:
     with pytest.raises(NotSupportedError, match="V1 names"):
         Table(ManifestNaming.V1).detach(append(fragment(), read_version=1))
 
 
-def test_schema_of_a_table_that_counts_field_ids_cannot_change(made: Table) -> None:
+def test_detached_commit_cannot_change_the_schema_of_a_table_that_counts_field_ids(made: Table) -> None:
     counted = table(max_allocated_field_id=5)
     change = Transaction(read_version=3, operation=Project(schema=SCHEMA.with_metadata({})))
     assert isinstance(made.detach(change, known=counted), Committed)

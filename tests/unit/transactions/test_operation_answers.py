@@ -95,7 +95,7 @@ def replacing(fragment_id: int, *field_ids: int, **changes: object) -> DataRepla
 # ── What most operations answer ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_operation_without_overrides_gives_the_default_answers() -> None:
+def test_operation_without_overrides_returns_the_defaults() -> None:
     current = table(part(0))
     operation = CarriedOperation()
     assert operation.touched_fragments() is None
@@ -118,7 +118,7 @@ def test_operation_without_indices_refuses_rebuilt_indices() -> None:
         Append(fragments=()).with_rebuilt_indices(())
 
 
-def test_public_operation_without_overrides_gives_the_default_answers() -> None:
+def test_public_operation_without_overrides_returns_the_defaults() -> None:
     operation = LanceOperation.Other("teleport")
     assert operation.unnumbered_schema() is None
     assert operation.with_schema(SCHEMA) is operation
@@ -166,7 +166,7 @@ def test_transaction_properties_must_map_text_to_text() -> None:
 # ── The conflict matrix ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_conflict_table_with_other_columns_is_refused() -> None:
+def test_conflict_table_with_unexpected_columns_is_refused() -> None:
     with pytest.raises(InternalError, match="header of the conflict table"):
         conflicts._parse("committed one two\nappend . .\n")
 
@@ -184,7 +184,7 @@ def test_new_fragments_that_share_a_data_file_are_refused() -> None:
         operation.apply(on(table(part(0))))
 
 
-def test_lineage_kept_in_files_of_its_own_is_taken_from_the_table() -> None:
+def test_row_lineage_stored_in_separate_files_is_taken_from_the_table() -> None:
     old, new = pb_table.DataFragment(id=1, clustering_id=5), pb_table.DataFragment(id=1, inline_row_ids=b"x")
     old.column_row_ids.SetInParent()
     kept = with_lineage_of(old, new)
@@ -391,7 +391,7 @@ def test_restore_of_a_version_that_was_not_read_is_refused() -> None:
         Restore(version=1).apply(on(table()))
 
 
-def test_restore_of_a_version_without_counted_field_ids_is_refused() -> None:
+def test_restore_of_a_version_without_a_field_id_counter_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="the table stopped reusing field ids"):
         Restore(version=1).apply(on(table(part(0), max_allocated_field_id=5), table(part(0))))
 
@@ -411,13 +411,13 @@ def test_rewrite_lists_its_groups_and_accepts_rebuilt_indices() -> None:
     assert operation.with_rebuilt_indices((rebuilt(b"o" * 16),)).rebuilt_indices() == (rebuilt(b"o" * 16),)
 
 
-def test_rewritten_index_without_a_uuid_is_corrupt() -> None:
+def test_rewritten_index_without_a_uuid_raises_corrupt_data() -> None:
     groups = (RewriteGroup(old_fragments=(part(0),), new_fragments=(part(1),)),)
     with pytest.raises(CorruptDataError, match="rewritten index"):
         Rewrite(groups=groups, rewritten_indices=(rebuilt(b"short"),)).to_public()
 
 
-def test_update_in_a_mode_of_a_newer_release_is_corrupt() -> None:
+def test_update_in_a_mode_of_a_newer_release_raises_corrupt_data() -> None:
     message = pb_transaction.Transaction.Update()
     message.update_mode = 7  # type: ignore[assignment]
     with pytest.raises(CorruptDataError, match=r"update mode .* found 7"):

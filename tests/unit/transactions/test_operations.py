@@ -83,7 +83,7 @@ def test_delete_rewrite_and_config_transactions_round_trip(operation: Operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
 
-def test_rewrite_of_a_release_without_groups_becomes_one_group() -> None:
+def test_rewrite_by_a_release_without_groups_becomes_one_group() -> None:
     message = Pb.Rewrite(old_fragments=[_part(1).message], new_fragments=[_part(4).message])
     assert Rewrite.from_proto(message) == _group(
         (Fragment(message.old_fragments[0]),), (Fragment(message.new_fragments[0]),)
@@ -240,7 +240,7 @@ def test_metadata_updates_of_unknown_fields_and_keys_are_refused() -> None:
     UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(on(current))
 
 
-def test_restore_takes_the_old_content_and_keeps_the_counters() -> None:
+def test_restore_uses_the_old_content_and_keeps_the_counters() -> None:
     source = _table(_part(0), _part(1, deleted=2), index_names=("i",), config={"old": "1"}, max_fragment_id=1)
     current = _table(_part(7), config={"new": "1"}, max_fragment_id=8)
     current.message.version = 6

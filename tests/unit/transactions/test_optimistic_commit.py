@@ -216,7 +216,7 @@ def test_removed_versions_after_the_read_version_are_a_conflict(table: Table) ->
     assert (outcome.verdict, outcome.version) == (Verdict.INCOMPATIBLE, 2)
 
 
-def test_a_version_that_the_listing_missed_is_read_by_its_name(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_missing_from_the_listing_is_read_by_name(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.made(append(fragment(), read_version=1))
     table.made(append(fragment(), read_version=2))
     hidden = table.log.path(ManifestName(2, ManifestNaming.V2)).rpartition("/")[2]
@@ -275,7 +275,7 @@ def test_commit_timeout_ends_the_retries(table: Table) -> None:
     assert outcome == Contended(1)
 
 
-def test_two_creators_make_one_table() -> None:
+def test_two_concurrent_creates_make_one_table() -> None:
     table = Table()
     _before_create(table, lambda: table.made(overwrite(fragment())))
     assert table.commit(overwrite(fragment()), create_only=True) == TableExists(1)
@@ -286,7 +286,7 @@ def test_two_creators_make_one_table() -> None:
     assert table.versions() == [1]
 
 
-def test_the_same_transaction_in_two_processes_makes_one_version(table: Table) -> None:
+def test_same_transaction_in_two_processes_creates_one_version(table: Table) -> None:
     transaction = append(fragment(), read_version=1)
     _before_create(table, lambda: table.made(transaction))
     assert table.made(transaction) == 2
@@ -323,7 +323,7 @@ def test_lost_retryable_commit_request_is_repeated(table: Table) -> None:
     assert len(table.waits) == 2
 
 
-def test_lost_retryable_commit_request_at_the_time_limit_reports_the_failure_of_the_store(table: Table) -> None:
+def test_lost_retryable_commit_request_at_the_time_limit_raises_the_error_of_the_store(table: Table) -> None:
     table.store.retryable = True
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
     outcome = table.commit(append(fragment(), read_version=1), timeout=timedelta(microseconds=1))
@@ -369,7 +369,7 @@ def test_failed_read_back_of_a_commit_is_retried(table: Table) -> None:
     assert table.made(append(fragment(), read_version=1)) == 2
 
 
-def test_create_refused_without_an_existing_version_is_repeated(table: Table) -> None:
+def test_create_refused_although_no_version_exists_is_repeated(table: Table) -> None:
     real = table.store.inner.put_if_absent
     answers = [PutOutcome.EXISTS, PutOutcome.EXISTS]
     table.store.inner.put_if_absent = lambda *args, **more: answers.pop() if answers else real(*args, **more)
@@ -425,7 +425,7 @@ def test_error_between_the_steps_of_a_commit_leaves_no_files(table: Table) -> No
     assert table.versions() == [1]
 
 
-def test_commit_that_ends_early_has_no_outcome(table: Table) -> None:
+def test_commit_that_is_not_finished_has_no_outcome(table: Table) -> None:
     with OptimisticCommit(table.log, append(fragment(), read_version=1), CommitOptions(), Manifest.empty()) as attempts:
         attempts.advance()
     with pytest.raises(InternalError, match="before the commit was finished"):
@@ -440,7 +440,7 @@ def test_refused_fragment_leaves_no_transaction_file(table: Table) -> None:
     assert table.versions() == [1]
 
 
-def test_a_version_without_a_transaction_is_a_conflict(table: Table) -> None:
+def test_version_without_a_transaction_is_a_conflict(table: Table) -> None:
     draft = ManifestDraft(table.log.read_version(1))
     sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=0)
     message = sealed.manifest.message

@@ -97,7 +97,7 @@ def test_overtaken_append_that_a_compaction_may_hold_has_an_unknown_outcome() ->
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_build_on_immediately_is_kept(change: str, num_commits: int) -> None:
+def test_commit_that_other_writers_build_on_immediately_is_kept(change: str, num_commits: int) -> None:
     table = Table()
     table.act_at_create(lambda: _overtake(table, num_commits, keep=9), When.AFTER)
     outcome = table.commit(CHANGES[change](table))
@@ -162,7 +162,9 @@ def _restore_first(table: Table) -> Transaction:
 
 @pytest.mark.parametrize("undo", [_replace_rows, _restore_first, _set_config])
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_undo_immediately_is_kept(change: str, undo: Callable[[Table], Transaction]) -> None:
+def test_commit_that_other_writers_revert_immediately_is_kept(
+    change: str, undo: Callable[[Table], Transaction]
+) -> None:
     table = Table()
     ours = CHANGES[change](table)
     undone = []
@@ -305,7 +307,7 @@ def test_lost_response_about_a_cleaned_up_version_is_an_unknown_outcome(says_exi
     assert table.versions() == [4]
 
 
-def test_lost_response_is_not_settled_by_an_out_of_order_version() -> None:
+def test_out_of_order_version_leaves_the_outcome_of_a_lost_response_unknown() -> None:
     table = Table()
     ours, late = _append(table), _append(table)
 
@@ -342,7 +344,9 @@ def test_restore_of_a_version_whose_files_were_removed_is_undone() -> None:
     assert table.paths() == {file.path for each in table.log.read_version(2).fragments for file in each.files}
 
 
-def test_restore_is_not_undone_to_an_older_version_than_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undoing_a_restore_does_not_return_to_a_version_older_than_the_previous_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = Table()
     remove = table.store.inner.delete
 

@@ -170,7 +170,7 @@ def test_transaction_that_cannot_be_reapplied_leaves_presence_uncertain(lineage:
     [(deleting(whole=(7,)), Presence.ABSENT), (Restore(version=99), Presence.UNCERTAIN)],
     ids=["fragment unknown", "restored version gone"],
 )
-def test_transaction_incompatible_with_a_version_does_not_prove_its_presence(
+def test_transaction_incompatible_with_a_version_does_not_prove_presence_of_the_version(
     lineage: Lineage, theirs: Operation, maybe: Presence
 ) -> None:
     ours, made = lineage.make(setting(), lineage.start)
@@ -179,7 +179,7 @@ def test_transaction_incompatible_with_a_version_does_not_prove_its_presence(
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is maybe
 
 
-def test_merge_with_a_fragment_unknown_to_a_version_denies_its_presence(lineage: Lineage) -> None:
+def test_merge_with_a_fragment_unknown_to_a_version_disproves_presence_of_the_version(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     merge = Merge(fragments=(part(0), part(1), fragment()), schema=SCHEMA)
     _, following = lineage.make(merge, made)
@@ -187,7 +187,7 @@ def test_merge_with_a_fragment_unknown_to_a_version_denies_its_presence(lineage:
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT
 
 
-def test_projection_may_keep_metadata_that_it_does_not_repeat(lineage: Lineage) -> None:
+def test_projection_may_keep_metadata_that_is_not_repeated_in_it(lineage: Lineage) -> None:
     ours, made = lineage.make(
         UpdateConfig(schema_metadata=MapUpdate(entries={"key": "value"}), config=MapUpdate(entries={"key": "value"})),
         lineage.start,
@@ -237,7 +237,7 @@ def test_later_delete_with_the_same_rows_proves_presence_of_the_earlier(lineage:
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
 
 
-def test_later_delete_without_the_same_rows_denies_presence(lineage: Lineage) -> None:
+def test_later_delete_without_the_same_rows_disproves_presence(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 2)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT

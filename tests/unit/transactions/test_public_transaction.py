@@ -216,7 +216,7 @@ def _manifest(*, counts_ids: bool) -> Manifest:
     return manifest
 
 
-def test_merge_into_table_that_counts_ids_keeps_the_ids_of_equal_columns_only() -> None:
+def test_merge_into_a_table_that_counts_field_ids_keeps_only_the_ids_of_equal_columns() -> None:
     merged = LanceOperation.Merge([FRAGMENT], pa.schema({"b": pa.int64(), "a": pa.int64(), "c": pa.int64()}))
     log = VersionLog(MemoryStore(), "t")
     completed = with_known_field_ids(Transaction(1, merged), log, _manifest(counts_ids=True))
@@ -226,7 +226,7 @@ def test_merge_into_table_that_counts_ids_keeps_the_ids_of_equal_columns_only() 
 
 
 @pytest.mark.parametrize("version", [1, 2], ids=["no counter", "no such version"])
-def test_merge_without_known_counter_is_returned_unchanged(version: int) -> None:
+def test_merge_without_a_known_field_id_counter_is_returned_unchanged(version: int) -> None:
     transaction = Transaction(version, LanceOperation.Merge([FRAGMENT], pa.schema({"a": pa.int64()})))
     log = VersionLog(MemoryStore(), "t")
     assert with_known_field_ids(transaction, log, _manifest(counts_ids=False)) is transaction

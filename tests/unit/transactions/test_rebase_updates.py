@@ -83,7 +83,7 @@ def test_stale_update_without_its_rows_is_a_conflict(log: VersionLog) -> None:
     assert isinstance(_commit(log, stale), Conflicted)
 
 
-def test_updates_that_together_empty_a_fragment_remove_it(log: VersionLog) -> None:
+def test_updates_that_together_empty_a_fragment_remove_the_fragment(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap(range(5))})
     rest = {0: BitMap(range(5, 10))}
     _commit(log, _planned(log, rest), rest)
@@ -106,7 +106,9 @@ def test_stale_update_in_a_fragment_with_rewritten_columns_is_a_conflict(log: Ve
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_new_index_loses_fragments_that_changed_since_its_build(log: VersionLog, is_known: bool) -> None:
+def test_fragments_that_changed_since_an_index_build_are_removed_from_the_new_index(
+    log: VersionLog, is_known: bool
+) -> None:
     first = log.read_version(1).fragments[0]
     anew = with_files(first, column_file(first.message.files[0].path, 0, -2), column_file("new", 1))
     columns = Update(updated_fragments=(anew,), fields_modified=(1,), mode=UpdateMode.COLUMNS)

@@ -39,7 +39,7 @@ def log() -> VersionLog:
     return made
 
 
-def test_version_whose_files_are_there_can_be_restored(log: VersionLog) -> None:
+def test_version_whose_files_exist_can_be_restored(log: VersionLog) -> None:
     check_restore(log, 1, None)
     check_restore(log, 2, None)
     assert not has_lost_files(log, log.read_version(2), None)
@@ -64,14 +64,14 @@ def test_version_without_its_deletion_file_cannot_be_restored(log: VersionLog) -
         check_restore(log, 2, None)
 
 
-def test_version_with_a_file_that_a_listing_missed_can_be_restored(
+def test_version_with_a_file_missing_from_a_listing_can_be_restored(
     log: VersionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryStore, "list_names", lambda store, prefix: iter(()))
     check_restore(log, 2, None)
 
 
-def test_held_version_is_marked_while_it_is_held(log: VersionLog) -> None:
+def test_held_version_is_listed_until_it_is_released(log: VersionLog) -> None:
     waits: list[float] = []
     with held(log, 1, waits.append):
         assert log.held_versions(time.time()) == {1}
@@ -87,7 +87,7 @@ def test_holder_of_a_version_waits_for_a_cleanup_that_may_remove_it(log: Version
     assert len(waits) == 1
 
 
-def test_version_that_is_gone_is_not_held(log: VersionLog) -> None:
+def test_version_that_no_longer_exists_is_not_held(log: VersionLog) -> None:
     with held(log, 9, pytest.fail):
         assert log.held_versions(time.time()) == set()
 
@@ -98,5 +98,5 @@ def test_only_a_version_of_the_transaction_is_withdrawn(log: VersionLog) -> None
     assert [name.version for name in log.newer_than(0)] == [1, 2]
 
 
-def test_version_that_is_gone_is_not_withdrawn(log: VersionLog) -> None:
+def test_version_that_no_longer_exists_is_not_withdrawn(log: VersionLog) -> None:
     assert not withdraw_version(log, ManifestName(9, ManifestNaming.V2), append(fragment(), read_version=1))

@@ -60,7 +60,7 @@ def test_indices_are_added_and_dropped() -> None:
     assert not dropped.message.HasField("index_section")
 
 
-def test_an_index_on_a_dropped_field_is_refused() -> None:
+def test_index_on_a_dropped_field_is_refused() -> None:
     with pytest.raises(SchemaMismatchError, match="'x' covers field 8, which does not exist in version 3"):
         CreateIndex(new_indices=(index("x", (8,), {0}),)).apply(on(table(part(0))))
 
@@ -83,7 +83,7 @@ def test_malformed_index_entries_are_refused(new: pb_table.IndexMetadata, kind: 
         CreateIndex(new_indices=(new,)).apply(on(table(part(0))))
 
 
-def test_index_loses_fragments_that_changed_during_its_build() -> None:
+def test_fragments_that_changed_during_an_index_build_are_removed_from_the_index() -> None:
     before = table(part(0), part(1))
     anew = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new", 1))
     after = table(part(0), anew)
@@ -103,7 +103,7 @@ def test_new_base_paths_get_the_next_ids() -> None:
     assert [base.id for base in second.message.base_paths] == [1, 2, 9, 10]
 
 
-def test_a_base_path_with_the_id_of_another_replaces_it() -> None:
+def test_base_path_with_the_id_of_an_existing_base_path_replaces_it() -> None:
     current = table(part(0), base_paths=[{"id": 4, "path": "/x", "name": "n"}, {"id": 5, "path": "/y"}])
     moved = sealed(UpdateBases(new_bases=(_base("/z", name="n", id=4), _base("/w", name="w"))).apply(on(current)))
     assert [(base.id, base.path) for base in moved.message.base_paths] == [(4, "/z"), (5, "/y"), (6, "/w")]
@@ -193,7 +193,7 @@ def test_newest_write_ahead_log_generation_of_each_shard_is_kept(kind: type[Upda
     assert last.uuid != _log().uuid
 
 
-def test_table_without_a_write_ahead_log_refuses_absorbed_tables() -> None:
+def test_absorbed_tables_without_a_write_ahead_log_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="no write-ahead log"):
         UpdateMemWalState(absorbed_tables=(_absorbed(1),)).apply(on(table(part(0))))
     assert sealed(UpdateMemWalState(absorbed_tables=()).apply(on(table(part(0))))).index_section is None

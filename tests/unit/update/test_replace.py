@@ -73,7 +73,7 @@ def test_replacement_is_an_update_that_moves_no_rows(dataset: lance_core.LanceDa
     assert (operation.update_mode, operation.fields_modified) == ("rewrite_rows", [])
 
 
-def test_replacement_accepts_expressions_and_every_kind_of_rows(dataset: lance_core.LanceDataset) -> None:
+def test_replacement_accepts_expressions_and_rows_of_every_supported_type(dataset: lance_core.LanceDataset) -> None:
     dataset.replace_rows(pc.field("day") == 3, {"day": [3], "v": [33]})
     dataset.replace_rows("day = 4", [{"day": 4, "v": 44}])
     dataset.replace_rows("day = 1", [], schema=ROWS.schema)
@@ -114,7 +114,9 @@ def test_refused_replacements_change_nothing_and_leave_no_files(
     assert _files(store) == before
 
 
-def test_a_predicate_that_is_wrong_is_reported_before_any_row_is_read(dataset: lance_core.LanceDataset) -> None:
+def test_invalid_predicate_of_a_replacement_is_reported_before_any_row_is_read(
+    dataset: lance_core.LanceDataset,
+) -> None:
     def rows() -> Any:
         raise AssertionError("rows were read")
         yield
@@ -151,7 +153,7 @@ RIVALS: dict[str, tuple[Callable[[lance_core.LanceDataset], object], list[int]]]
 
 
 @pytest.mark.parametrize("rival", RIVALS)
-def test_a_replacement_concurrent_with_another_change_gives_the_result_of_both_in_turn(
+def test_replacement_concurrent_with_another_change_has_the_result_of_both_in_succession(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore, rival: str
 ) -> None:
     act, expected = RIVALS[rival]
@@ -163,7 +165,7 @@ def test_a_replacement_concurrent_with_another_change_gives_the_result_of_both_i
     assert len([path for path in _files(store) if "/data/" in path]) >= len(referenced)
 
 
-def test_new_rows_are_written_and_fragments_searched_once_however_often_the_deletion_is_planned(
+def test_replacement_that_is_planned_repeatedly_writes_new_rows_and_searches_fragments_once(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched, rivals = [], 3
@@ -190,7 +192,7 @@ def test_new_rows_are_written_and_fragments_searched_once_however_often_the_dele
     assert dataset.version == 1 + 3 + 1
 
 
-def test_an_overwrite_in_the_meantime_invalidates_the_replacement(
+def test_concurrent_overwrite_invalidates_the_replacement(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     lance_core.write_dataset(ROWS, uri, mode="overwrite")

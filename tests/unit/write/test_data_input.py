@@ -39,7 +39,7 @@ def test_single_batches_and_dataframes_become_readers() -> None:
     assert to_reader(pandas.DataFrame({"a": [1, 2]})).read_all().column("a").to_pylist() == [1, 2]
 
 
-def test_python_values_are_converted_to_a_given_schema() -> None:
+def test_python_values_are_converted_to_the_given_schema() -> None:
     schema = pa.schema([("a", pa.int32())])
     assert to_reader([{"a": 1}], schema).schema == schema
     assert to_reader({"a": [1]}, schema).schema == schema
@@ -47,7 +47,7 @@ def test_python_values_are_converted_to_a_given_schema() -> None:
         to_reader([{"a": "x"}], schema)
 
 
-def test_batches_are_cast_to_a_given_schema_or_refused() -> None:
+def test_batches_are_cast_to_the_given_schema_or_refused() -> None:
     schema = pa.schema([("a", pa.int32()), ("b", pa.large_string())])
     assert to_reader(BATCHES, schema).read_all().schema == schema
     with pytest.raises(SchemaMismatchError, match="expected schema"):

@@ -90,7 +90,7 @@ def test_append_to_a_concurrently_created_dataset_keeps_its_rows(uri: str) -> No
     appended.validate()
 
 
-def test_append_to_a_concurrently_created_dataset_may_lack_columns(uri: str) -> None:
+def test_append_without_some_columns_to_a_concurrently_created_dataset_is_committed(uri: str) -> None:
     other = ROWS.append_column("c", pa.array([1.0, 2.0, 3.0]))
     appended = lance_core.write_dataset(_while_another_creates(uri, other, ROWS), uri, mode="append")
     assert appended.to_table()["c"].to_pylist() == [1.0, 2.0, 3.0, None, None, None]
@@ -211,7 +211,7 @@ def test_write_limits_must_be_positive(uri: str, name: str) -> None:
         lance_core.write_dataset(ROWS, uri, **{name: 0})
 
 
-def test_fragments_for_a_new_dataset_number_fields_from_zero(uri: str) -> None:
+def test_field_ids_in_fragments_for_a_new_dataset_start_at_zero(uri: str) -> None:
     nested = pa.table({"a": [1], "s": [{"x": 1, "y": "z"}], "v": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2))})
     [fragment] = lance_core.write_fragments(nested, uri, mode="create")
     assert fragment.id == 0
@@ -221,7 +221,7 @@ def test_fragments_for_a_new_dataset_number_fields_from_zero(uri: str) -> None:
     assert re.fullmatch(r"[01]{24}[0-9a-f]{26}\.lance", file.path)
 
 
-def test_fragments_to_append_have_the_ids_of_the_dataset(uri: str) -> None:
+def test_fragments_to_append_have_the_field_ids_of_the_dataset(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     [fragment] = lance_core.write_fragments(ROWS.select(["b"]), uri)
     assert fragment.files[0].fields == [1]
@@ -378,7 +378,7 @@ def test_unsupported_write_arguments_are_refused_by_name(uri: str, arguments: di
             write(ROWS, uri, **arguments)
 
 
-def test_stable_row_ids_and_v1_names_chosen_at_creation_are_kept(uri: str, store: CountingStore) -> None:
+def test_stable_row_ids_and_v1_manifest_names_chosen_at_creation_are_kept(uri: str, store: CountingStore) -> None:
     dataset = lance_core.write_dataset(ROWS, uri, enable_stable_row_ids=True, enable_v2_manifest_paths=False)
     assert dataset.has_stable_row_ids
     dataset = lance_core.write_dataset(ROWS, uri, mode="append")

@@ -1,4 +1,4 @@
-"""Blocks that no release writes and the reference reads: one scalar, and lists of a fixed size."""
+"""Blocks that pylance reads but no release writes: single scalars and fixed-size lists."""
 
 import numpy as np
 import pytest

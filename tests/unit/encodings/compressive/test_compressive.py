@@ -1,4 +1,4 @@
-"""Each compressive encoding against hand-written bytes, and its way back."""
+"""Each compressive encoding decodes hand-written bytes and encodes values to the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the encodings write, in every form that the format has: it comes back, and small cases byte by byte."""
+"""Encoded values, in every form of the format, decode to the same values; small cases are compared byte by byte."""
 
 from __future__ import annotations
 

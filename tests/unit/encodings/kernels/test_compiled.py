@@ -1,4 +1,4 @@
-"""The compiled kernels give what the numpy implementations give, on good input and on bad."""
+"""The compiled kernels return the same results as the NumPy implementations, for valid and invalid input."""
 
 from __future__ import annotations
 

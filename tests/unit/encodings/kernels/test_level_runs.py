@@ -1,4 +1,4 @@
-"""Levels from slots, and the levels of chunks of values: numpy and compiled give the same."""
+"""Levels of slots and of chunks of values; the NumPy and compiled kernels return the same results."""
 
 from __future__ import annotations
 

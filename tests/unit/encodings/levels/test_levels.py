@@ -1,4 +1,4 @@
-"""Levels of nested values: the examples of the format notes, in both directions, and the rules behind them."""
+"""Levels of nested values: the examples of the format notes, in both directions, and the underlying rules."""
 
 from __future__ import annotations
 

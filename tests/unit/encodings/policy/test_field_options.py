@@ -1,4 +1,4 @@
-"""What the metadata of a field ask for."""
+"""Encoding options that the metadata of a field requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of descriptors: where values lie, and where there are none."""
+"""Pages of blob descriptors: where values are stored, and which rows have none."""
 
 import numpy as np
 import pyarrow as pa

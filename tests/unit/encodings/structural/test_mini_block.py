@@ -1,4 +1,4 @@
-"""Mini-block pages against bytes of pylance 14.0.2, and the chunk rules behind them."""
+"""Mini-block pages, compared with bytes written by pylance 14.0.2, and the rules for their chunks."""
 
 from __future__ import annotations
 

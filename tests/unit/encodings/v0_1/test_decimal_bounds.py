@@ -1,4 +1,4 @@
-"""Decimal bounds of statistics: what has too many digits is not known."""
+"""Decimal bounds in statistics: a bound with too many digits is treated as unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of 0.1 pages: whatever a file holds, lengths add up to the bytes and items between the ends."""
+"""Offsets of pages in format 0.1: for any contents of a file, the lengths add up to the range of bytes or items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed-size lists, packed structs, and what only other writers produce."""
+"""Fixed-size lists, packed structs, and encodings that only other writers produce."""
 
 from __future__ import annotations
 

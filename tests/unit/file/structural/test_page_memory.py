@@ -1,4 +1,4 @@
-"""What the values of a page take in memory, from its description."""
+"""The memory that the values of a page need, estimated from its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning: rows of a field → pages of its leaves."""
+"""Read plans: from rows of a field to pages of its leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting rows into pieces that end where batches end."""
+"""Rows are divided into pieces that end at batch boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scattered rows of a field → rows of pages."""
+"""Splitting scattered rows of a field into rows of pages."""
 
 from __future__ import annotations
 

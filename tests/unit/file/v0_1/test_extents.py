@@ -1,4 +1,4 @@
-"""Extents: spans of a file, fetched with few reads."""
+"""Extents: spans of a file that are fetched with few reads."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Segments and reads of 0.1 columns: many batches at once, only the bytes that are needed."""
+"""Segments and reads of columns in format 0.1: many batches are read together, and only the bytes that are needed."""
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ def opened(table: pa.Table, **options: object) -> LegacyMetadataReader:
     return LegacyMetadataReader(FileBytes(store, "file"))
 
 
-def test_thousand_small_batches_become_one_segment_and_one_read() -> None:
+def test_one_thousand_small_batches_become_one_segment_and_one_read() -> None:
     num_rows = 200_000
     table = pa.table({"a": np.arange(num_rows), "s": [f"{row}" for row in range(num_rows)]})
     metadata = opened(table, max_rows_per_group=200)
@@ -46,7 +46,7 @@ def test_thousand_small_batches_become_one_segment_and_one_read() -> None:
 
 
 @pytest.mark.parametrize("batch_rows", [None, 1_000, 8_192])
-def test_segments_of_0_1_cover_the_rows_and_stay_small(batch_rows: int | None) -> None:
+def test_segments_in_format_0_1_cover_all_rows_and_stay_small(batch_rows: int | None) -> None:
     num_rows = 5_000
     table = pa.table({"v": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(num_rows * 2_000)), 2_000)})
     metadata = opened(table, max_rows_per_group=num_rows)
@@ -64,7 +64,7 @@ def test_segments_of_0_1_cover_the_rows_and_stay_small(batch_rows: int | None) -
     assert source.plan(7, 7) == []
 
 
-def test_row_range_of_a_0_1_file_reads_only_its_bytes() -> None:
+def test_row_range_of_a_file_in_format_0_1_reads_only_its_bytes() -> None:
     num_rows = 100_000
     table = pa.table({"a": np.arange(num_rows), "s": [f"text {row:06}" for row in range(num_rows)]})
     metadata = opened(table)
@@ -84,7 +84,7 @@ def test_row_range_of_a_0_1_file_reads_only_its_bytes() -> None:
         assert sum(total) <= 3 * (width + 8)
 
 
-def test_overlapping_pages_of_0_1_are_not_expanded() -> None:
+def test_overlapping_pages_in_format_0_1_are_not_expanded() -> None:
     table = pa.table({"a": np.arange(1_000, dtype=np.int64)})
     metadata = opened(table, max_rows_per_group=500)
     many = 50

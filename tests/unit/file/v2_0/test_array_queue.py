@@ -23,7 +23,7 @@ def test_array_queue_does_not_join_a_large_array_with_others() -> None:
     assert _add(queue, 4, 20) == [[], [4, 20]]
 
 
-def test_a_single_array_is_cut_into_equal_parts() -> None:
+def test_a_single_array_is_split_into_equal_parts() -> None:
     assert _add(ArrayQueue(0, 80), 25) == [[9, 9, 7]]
     assert _add(ArrayQueue(0, 1), 3) == [[1, 1, 1]]
 
@@ -41,7 +41,7 @@ def test_many_small_arrays_are_joined_early() -> None:
     assert [len(page) for page in queue.drain()] == [3000]
 
 
-def test_dictionaries_that_do_not_fit_together_become_pages_of_their_own() -> None:
+def test_dictionaries_that_cannot_be_joined_become_separate_pages() -> None:
     queue = ArrayQueue(1 << 20, 1 << 20)
     for base in (0, 100):
         items = pa.array([f"{base + index}" for index in range(100)])

@@ -54,7 +54,7 @@ def test_fetched_runs_are_joined_however_they_are_read(
     assert found == FILE[spans.positions()].tobytes()
 
 
-def test_mapped_file_is_read_once_and_a_remote_file_without_wide_gaps() -> None:
+def test_mapped_file_is_read_once_and_wide_gaps_of_a_remote_file_are_skipped() -> None:
     spans = Spans.of(np.array([0, 100, 500_000]), np.array([10, 110, 500_010]))
     mapped, remote = _Reads(), _Reads()
     run_steps(on_file(_wants([spans]), is_mapped=True), mapped)

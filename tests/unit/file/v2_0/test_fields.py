@@ -1,4 +1,4 @@
-"""Files of releases before 0.14 made by hand, and how rows are cut into segments."""
+"""Files in the form of releases before 0.14, written by the tests, and how their rows are divided into segments."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_segments_end_where_pages_of_any_member_end() -> None:
     assert _rows(file, 1, 6) == [[{"a": row, "b": row} for row in range(1, 6)]]
 
 
-def test_large_pages_are_cut_at_whole_bytes_of_bitmaps() -> None:
+def test_large_pages_are_split_at_whole_bytes_of_bitmaps() -> None:
     num_rows = 5_000_000
     file = _File(schema_from_arrow(pa.schema([("x", pa.bool_()), ("n", pa.list_(pa.float64(), 64))])), num_rows)
     file.add([(num_rows, no_nulls(flat(1)), [bytes(num_rows // 8)])])
@@ -146,7 +146,7 @@ def test_large_pages_are_cut_at_whole_bytes_of_bitmaps() -> None:
     assert bits.first_ranges(segments[1])[0].num_bytes == (segments[1].stop - segments[1].start) // 8
 
 
-def test_compressed_pages_are_not_cut() -> None:
+def test_compressed_pages_are_not_split() -> None:
     num_rows = 3_000_000
     compressed = flat(8, compression=pb20.Compression(scheme="zstd"))
     file = _File(schema_from_arrow(pa.schema([("x", pa.int8())])), num_rows)
@@ -156,7 +156,7 @@ def test_compressed_pages_are_not_cut() -> None:
 
 
 @pytest.mark.parametrize("num_rows", [3, 5])
-def test_columns_of_another_length_are_refused(num_rows: int) -> None:
+def test_columns_of_the_wrong_length_are_refused(num_rows: int) -> None:
     file = _File(schema_from_arrow(pa.schema([("x", pa.int8())])), 4)
     file.add([(num_rows, flat(8), [bytes(num_rows)])])
     with pytest.raises(CorruptDataError, match="expected 4"):
