@@ -1,15 +1,15 @@
-"""Turns what ``write_goldens.py`` left behind into the files that the tests read. Needs pylance 14.0.2.
+"""Convert the output of ``write_goldens.py`` into the files that the tests read. Requires pylance 14.0.2.
 
 Usage: ``python tests/golden/record_goldens.py WRITTEN [RELEASE ...]``
 
-Per release one archive ``data/<release>.zip`` with its tables and files; ``expected.zip`` with the rows, named by
-their content, so that cases of several releases share them; ``cases.json`` says which belongs to which, and who vouches
-for the rows:
+Each release has one archive, ``data/<release>.zip``, with its tables and files. ``expected.zip`` has the rows, named by
+their content, so that cases of several releases can share them. ``cases.json`` maps each case to its rows, and records
+where the expected rows come from:
 
-* ``source``: the reference reads back what went in (or fails on its own old file): the expected rows are the source's;
-* ``reference``: the format, or the release, did not keep the rows as they were: the expected rows are what pylance
-  14.0.2 reads; the columns that differ from the source are listed.
-"""
+* ``source``: pylance 14.0.2 reads the rows that were written, or fails to read its own old file; the expected rows are
+  those of the source.
+* ``reference``: the format or the release did not preserve the rows; the expected rows are those that pylance 14.0.2
+  reads, and the columns that differ from the source are listed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""``describe_file`` of golden files: the same text as ever, for every format.
+"""``describe_file`` returns the stored text for golden files of every format.
 
-The texts are in ``describe/``; ``lance-core describe FILE`` prints a new one.
-"""
+The texts are in ``describe/``; ``lance-core describe FILE`` prints a new one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Files and tables that releases of pylance from 0.4.21 to 14.0.2 wrote read back value for value.
+"""Files and tables written by releases of pylance from 0.4.21 to 14.0.2 are read back with the same values.
 
-What is stored, who wrote it and how the expected rows came about: ``README.md`` beside this file.
-"""
+``README.md`` in this directory explains what is stored, who wrote it, and how the expected rows were obtained."""
 
 from __future__ import annotations
 

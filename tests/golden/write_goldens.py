@@ -1,12 +1,12 @@
-"""Writes the golden files of one release of pylance. Runs inside that release's own environment, not in the tests.
+"""Write the golden files of one release of pylance. Run in an environment of that release, not by the tests.
 
     python3.11 -m venv /tmp/old && /tmp/old/bin/pip install pylance==0.18.2 'pyarrow<18' 'numpy<2'
     /tmp/old/bin/python tests/golden/write_goldens.py /tmp/written
-    python tests/golden/record_goldens.py /tmp/written        # with the project's own Python
+    python tests/golden/record_goldens.py /tmp/written        # with the Python of this project
 
-Per case: ``<output>/<release>/<case>/table.lance`` (a dataset) or ``file.lance`` (one data file), ``source.arrow`` (the
-rows that went in, in insertion order) and ``how.json``. Columns that the release refuses are left out, and named there.
-"""
+Each case has the files ``<output>/<release>/<case>/table.lance`` (a dataset) or ``file.lance`` (one data file),
+``source.arrow`` (the rows in insertion order) and ``how.json``. Columns that the release refuses are omitted, and
+``how.json`` lists them."""
 
 import decimal
 import json

@@ -1,4 +1,4 @@
-"""The command lance-core; as a process where its streams matter."""
+"""The lance-core command, run as a process where its standard streams matter."""
 
 from __future__ import annotations
 

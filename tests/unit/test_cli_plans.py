@@ -1,4 +1,4 @@
-"""The commands plan and apply of lance-core: a plan does what it says, or nothing if the table has changed."""
+"""The plan and apply commands of lance-core: a plan is applied as shown, or not at all if the table has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of lance-core about versions: log, diff, verify, restore; their JSON and their exit codes."""
+"""The log, diff, verify and restore commands of lance-core, with their JSON output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the outside world are as informative as the operating system's own."""
+"""Errors of storage have the same attributes as the errors of the operating system."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The Python examples of the guides about tables run, one after the other as they stand on the page."""
+"""The Python examples in the guides about tables run in the order in which they appear on the page."""
 
 from __future__ import annotations
 

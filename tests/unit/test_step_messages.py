@@ -1,4 +1,4 @@
-"""Messages between steps: what was stored wrongly is refused before it is used."""
+"""Messages between steps are checked before they are used."""
 
 from __future__ import annotations
 

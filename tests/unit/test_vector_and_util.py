@@ -1,4 +1,4 @@
-"""Tables of vectors, and conversions of times, beside pylance's."""
+"""Tables of vectors, and conversions of times, compared with pylance."""
 
 from datetime import UTC, datetime, timedelta
 

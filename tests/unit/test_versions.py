@@ -1,4 +1,4 @@
-"""LanceFileVersion: names, aliases, number pairs, and what is read and written."""
+"""LanceFileVersion: names, aliases, number pairs, and which versions can be read and written."""
 
 import pytest
 

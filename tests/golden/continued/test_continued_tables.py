@@ -1,8 +1,8 @@
-"""Tables that releases of pylance from 0.4.21 to 14.0.2 began: read here, and continued with every verb.
+"""Tables created by releases of pylance from 0.4.21 to 14.0.2 are read, and modified with every write operation.
 
-Each was created, appended to, and where the release could, had rows deleted and a column merged in: several manifests,
-fragments of several data files, deletion files. ``write_tables.py`` beside this file wrote them.
-"""
+Each table was created and appended to and, where the release supports it, had rows deleted and a column merged in. The
+tables therefore have several manifests, fragments of several data files, and deletion files. They were written by
+``write_tables.py`` in this directory."""
 
 from __future__ import annotations
 

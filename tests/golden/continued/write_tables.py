@@ -1,11 +1,10 @@
-"""Write the golden tables: run by the Python of one old release of pylance, which knows nothing of this project.
+"""Write the golden tables of one old release of pylance. Run this script with a Python that has that release installed.
 
-For every data file version of the release, a small table: created, appended to, with deleted rows and a merged column
-where the release has these verbs.
+For every data file version of the release, the script creates a small table, appends to it, and, where the release
+supports it, deletes rows and merges a column.
 
-Usage: ``python write_tables.py DIRECTORY``, once per release; then ``cd DIRECTORY && zip -9rX tables.zip .`` makes the
-archive beside this file. The values follow from the row number, see ``rows``; the test computes them again.
-"""
+Usage: ``python write_tables.py DIRECTORY``, once per release; then ``cd DIRECTORY && zip -9rX tables.zip .`` creates
+the archive in this directory. The values depend only on the row number (see ``rows``); the test computes them again."""
 
 import inspect
 import os

@@ -1,7 +1,7 @@
-"""Tables with the defects of old releases: read right at once, written right by the next commit, named by the doctor.
+"""Tables with the defects of old releases are read correctly, and the next commit repairs them.
 
-``write_tables.py`` beside this file made them; ``case.json`` of each says which releases ran it.
-"""
+The tables were written by ``write_tables.py`` in this directory; the ``case.json`` of each table lists the releases
+that wrote to it."""
 
 from __future__ import annotations
 

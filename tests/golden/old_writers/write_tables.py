@@ -1,10 +1,10 @@
-"""Write tables with the defects of old releases: run by the Python of each release in turn, oldest first.
+"""Write tables with the defects of old releases. Run this script with each release in turn, oldest first.
 
-Every release adds what it has to add, and itself to ``case.json`` of the tables that it has written to.
+Each release adds its data to the tables, and adds its name to the ``case.json`` of each table that it has written to.
 
 Usage: ``python write_tables.py DIRECTORY`` with pylance 0.7.5, 0.8.0, 0.8.14, 0.10.5, 0.10.18, 0.16.1 and 0.21.0, each
-with pyarrow 14.0.2 and numpy 1.26.4; then ``cd DIRECTORY && zip -9rX tables.zip .`` makes the archive beside this file.
-"""
+with pyarrow 14.0.2 and numpy 1.26.4; then ``cd DIRECTORY && zip -9rX tables.zip .`` creates the archive in this
+directory."""
 
 import json
 import os

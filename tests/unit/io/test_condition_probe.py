@@ -1,4 +1,4 @@
-"""The probe of conditions: once for each bucket, refused stores, nothing left behind."""
+"""The probe for conditional writes runs once per bucket, detects stores without them, and leaves no object behind."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ranges of local files: copied or mapped, always the same bytes."""
+"""Ranges of local files have the same bytes whether they are copied or mapped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made durable, and when: recorded from the system calls of a local store."""
+"""Which files are made durable, and when, as recorded from the system calls of a local store."""
 
 import errno
 import os

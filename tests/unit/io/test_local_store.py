@@ -1,4 +1,4 @@
-"""Files of the local file system: names that cannot be, links, and what the operating system refuses."""
+"""Files in the local file system: invalid names, links, and errors of the operating system."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Read requests on S3 are sent by obstore, with the settings of the store and no others."""
+"""Read requests to S3 are sent by obstore, with the settings of the store and no other settings."""
 
 import asyncio
 import os

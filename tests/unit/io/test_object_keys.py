@@ -1,4 +1,4 @@
-"""Keys of objects: from the path of a URI, and back."""
+"""Converting paths of URIs to object keys and back."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Costs of stores, and the storage options that set them."""
+"""The costs of reading from a store, and the storage options that set them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Errors of S3 and its client become ours."""
+"""Errors of S3 and its client are translated to the errors of lance_core."""
 
 import errno
 

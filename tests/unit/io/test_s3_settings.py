@@ -1,4 +1,4 @@
-"""Settings of S3: names, precedence, defaults, refusals, and that nothing secret is shown."""
+"""Settings of S3: names, precedence, defaults, and invalid values; secrets are never shown."""
 
 import pytest
 

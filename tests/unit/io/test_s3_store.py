@@ -1,4 +1,4 @@
-"""S3Store against moto: verbs, ranges, parts, errors, and credentials that stay hidden."""
+"""S3Store against moto: operations, ranges, multipart uploads, and errors; credentials are never shown."""
 
 import logging
 

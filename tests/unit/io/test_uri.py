@@ -1,4 +1,4 @@
-"""From a URI to a store and a path."""
+"""Resolving a URI to a store and a path."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Maintenance is tried on local disk."""
+"""The datasets of these tests are on local disk."""
 
 from pathlib import Path
 

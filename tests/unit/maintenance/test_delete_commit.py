@@ -1,4 +1,4 @@
-"""Deletes that are planned, committed once, and reported."""
+"""Deletes are planned, committed once, and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run configuration of maintenance jobs: a policy as its values, and durations as people write them."""
+"""The run configuration of maintenance jobs: policies as config values, and durations as text."""
 
 from __future__ import annotations
 

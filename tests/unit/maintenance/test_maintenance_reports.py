@@ -1,4 +1,4 @@
-"""What dry runs print and events carry: it agrees with what the work then does."""
+"""The reports that dry runs print and events contain agree with what the maintenance then does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committing rewritten fragments: races, repetitions, failures."""
+"""Committing rewritten fragments: concurrent changes, repeated commits, and failures."""
 
 from __future__ import annotations
 

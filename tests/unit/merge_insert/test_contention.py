@@ -1,4 +1,4 @@
-"""A merge that meets a conflict in every attempt ends as its limits say, and leaves no file."""
+"""A merge that conflicts in every attempt ends when its limits are reached, and leaves no files behind."""
 
 from __future__ import annotations
 

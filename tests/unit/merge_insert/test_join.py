@@ -1,4 +1,4 @@
-"""Keys of any type are compared by value, whatever the memory limit."""
+"""Keys of every type are compared by value, whatever the memory limit is."""
 
 from pathlib import Path
 from typing import Any

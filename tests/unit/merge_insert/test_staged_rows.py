@@ -1,4 +1,4 @@
-"""Upserts of rows that are already written as fragments, compared with merges by pylance."""
+"""Upserts of rows that were already written as fragments, compared with merges by pylance."""
 
 from __future__ import annotations
 

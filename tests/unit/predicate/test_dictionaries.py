@@ -1,4 +1,4 @@
-"""Predicates on Arrow dictionaries select the rows that they select among the decoded values."""
+"""Predicates on Arrow dictionaries select the same rows as predicates on the decoded values."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Offset and limit over rows that come in pieces."""
+"""Offset and limit applied to rows that arrive in batches."""
 
 import numpy as np
 import pytest

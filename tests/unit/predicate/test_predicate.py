@@ -1,4 +1,4 @@
-"""Predicates over batches in memory: values, columns, errors."""
+"""Predicates evaluated on batches in memory: values, columns, and errors."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""Reading predicates: precedence, and what is refused."""
+"""Parsing predicates: operator precedence, and what is refused."""
 
 import contextlib
 

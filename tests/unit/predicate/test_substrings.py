@@ -1,4 +1,4 @@
-"""Strings that contain a literal, compared with Arrow's own search."""
+"""The search for strings that contain a literal, compared with the search of Arrow."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The words of a predicate."""
+"""Splitting predicates into tokens."""
 
 import pytest
 from sqlglot.tokenizer_core import TokenType

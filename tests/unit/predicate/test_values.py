@@ -1,4 +1,4 @@
-"""The order of floating-point numbers, LIKE, common types, lists: on values."""
+"""Operations on values: the order of floating-point numbers, LIKE, common types, and lists."""
 
 import math
 

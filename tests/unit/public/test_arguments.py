@@ -1,4 +1,4 @@
-"""Arguments of a wrong type or value: one typed error each, that is also the builtin which the reference raises."""
+"""An argument of a wrong type or value raises a typed error that is also the built-in exception raised by pylance."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fragments as users handle them: the JSON dialect and the way into records."""
+"""FragmentMetadata: its JSON form, and its conversion to records."""
 
 import json
 

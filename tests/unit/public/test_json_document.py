@@ -1,4 +1,4 @@
-"""Values of JSON documents are checked where they are taken."""
+"""Values of JSON documents are checked when they are read."""
 
 import pytest
 

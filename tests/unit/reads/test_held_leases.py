@@ -1,4 +1,4 @@
-"""Leases of a process: renewed while they are held, released together."""
+"""The leases of a process are renewed while they are held, and released together."""
 
 import logging
 import threading

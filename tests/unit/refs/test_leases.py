@@ -1,4 +1,4 @@
-"""Leases: a version is kept while a lease on it is in force, and not longer."""
+"""A lease protects its version from cleanup until it is released or expires."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Tags and a cleanup that has not seen them: none is left on a version that is gone."""
+"""A tag created during a cleanup is never left on a version that the cleanup removed."""
 
 import pyarrow as pa
 import pytest

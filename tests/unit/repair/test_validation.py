@@ -1,4 +1,4 @@
-"""validate(): rules of the manifest that a reader does not need."""
+"""validate() checks rules of the manifest that reading does not depend on."""
 
 import pytest
 

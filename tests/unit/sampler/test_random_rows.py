@@ -1,4 +1,4 @@
-"""Random rows of a dataset: how many, which, and in which batches."""
+"""Random rows of a dataset: how many are returned, which ones, and in which batches."""
 
 import lance
 import lance.sampler

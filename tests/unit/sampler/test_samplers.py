@@ -1,4 +1,4 @@
-"""Samplers divide the rows of a dataset among processes exactly as those of pylance."""
+"""Samplers divide the rows of a dataset among processes exactly as the samplers of pylance do."""
 
 import sys
 from types import SimpleNamespace

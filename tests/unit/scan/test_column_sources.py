@@ -1,4 +1,4 @@
-"""Columns that are split over several data files of a fragment, or missing from them."""
+"""Columns that are split over several data files of a fragment, or missing from all of them."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Columns of a filter that are part of the result are read once."""
+"""Columns that both the filter and the result use are read once."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""What scans with a filter ask of their store: the columns of the filter, and of the others only what is returned."""
+"""Filtered scans read the columns of the filter, and of the other columns only the returned rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Fragments of several data files, in every format: structs whose members lie in different files, missing members."""
+"""Fragments of several data files, in every format: structs whose members are in different files or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighboring fragments that are read together give the rows that they give alone."""
+"""Neighboring fragments that are read together return the same rows as when they are read separately."""
 
 import gc
 import weakref

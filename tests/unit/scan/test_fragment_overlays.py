@@ -1,4 +1,4 @@
-"""Overlays that cannot be read: hostile paths, damaged lists, columns of another type."""
+"""Overlays that cannot be read: malicious paths, damaged lists, and columns of the wrong type."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the counters of stores, the statistics of scans and the analyzed plan say about requests."""
+"""Requests as reported by the counters of stores, the statistics of scans, and analyzed plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of a scan: which steps it has, and what they read."""
+"""The text of a scan plan: its steps, and what each step reads."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""What a take of one row asks of its store, cold and warm: pinned for each format version and kind of column."""
+"""The requests that a take of one row sends, with cold and warm caches, for each format version and type of column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan is planned once for all fragments whose files have the same layout, and its files may stay open."""
+"""A scan is planned once for all fragments with the same file layout, and a session keeps their files open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of an object store that do not depend on each other are in flight together."""
+"""Independent requests to an object store are sent concurrently."""
 
 import os
 import threading

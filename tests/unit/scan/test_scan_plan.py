@@ -1,4 +1,4 @@
-"""Row arithmetic of scans, against plain lists."""
+"""Row arithmetic of scans, compared with plain lists."""
 
 import numpy as np
 import pytest

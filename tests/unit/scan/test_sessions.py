@@ -1,4 +1,4 @@
-"""Sessions of datasets: what handles remember about open data files, and what they do not."""
+"""Sessions of datasets: which open data files they keep, and which they do not."""
 
 from __future__ import annotations
 

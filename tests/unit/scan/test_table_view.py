@@ -1,4 +1,4 @@
-"""Views of versions, and the destinations of writes."""
+"""Views of table versions, and the destinations of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of blob columns."""
+"""The types and fields of blob columns."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Blob, blob_array, blob_field: the same arguments are taken and refused as by pylance."""
+"""Blob, blob_array and blob_field accept and refuse the same arguments as in pylance."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Schema ⇄ Arrow schema ⇄ messages."""
+"""Converting schemas to and from Arrow schemas and protobuf messages."""
 
 from __future__ import annotations
 

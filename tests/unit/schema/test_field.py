@@ -1,4 +1,4 @@
-"""Field and Schema: ids, walking, column ownership, look-ups, pickling."""
+"""Field and Schema: ids, traversal, columns, lookups, and pickling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON columns: text to binary and back, equal documents once."""
+"""JSON columns: converting text to binary and back; equal documents are converted once."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Binary JSON: literal documents of pylance 14.0.2, and what is no document."""
+"""Binary JSON: documents written by pylance 14.0.2, and malformed documents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""LanceSchema and its fields, beside pylance's."""
+"""LanceSchema and its fields, compared with those of pylance."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Logical type strings ⇄ Arrow types."""
+"""Converting logical type strings to and from Arrow types."""
 
 from __future__ import annotations
 

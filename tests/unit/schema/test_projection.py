@@ -1,4 +1,4 @@
-"""Choosing columns and comparing schemas."""
+"""Selecting columns and comparing schemas."""
 
 from __future__ import annotations
 

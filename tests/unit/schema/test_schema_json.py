@@ -1,4 +1,4 @@
-"""Schemas as JSON: the same dictionaries as pylance's, and the same schemas from them."""
+"""Schemas as JSON: the dictionaries are the same as those of pylance and convert to the same schemas."""
 
 import json
 

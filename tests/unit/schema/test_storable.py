@@ -1,4 +1,4 @@
-"""check_storable: the table of kinds and versions."""
+"""check_storable: which types each format version can store."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Storage options of the table and of single bases."""
+"""Storage options of a table and of individual base paths."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Branches as JSON, their names and places."""
+"""Branches: their JSON files, names, and locations."""
 
 import pytest
 

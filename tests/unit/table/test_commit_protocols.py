@@ -1,4 +1,4 @@
-"""Commit protocols: the conditional create, the lock, and the opening of external manifest stores."""
+"""Commit protocols: conditional creates, commit locks, and opening external manifest stores."""
 
 import contextlib
 import threading

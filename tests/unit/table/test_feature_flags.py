@@ -1,4 +1,4 @@
-"""Feature flags: what is read, what is written over, and how the words are computed."""
+"""Feature flags: which flags permit reading and writing, and how the flags of a manifest are computed."""
 
 import pytest
 

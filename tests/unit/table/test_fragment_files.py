@@ -1,4 +1,4 @@
-"""Which file of a fragment holds which field."""
+"""Which data file of a fragment contains which field."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sums over fragments, by column: always what a look at each fragment says."""
+"""Totals over all fragments, computed by column, equal the sums over the individual fragments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commits do to indices that they cannot read."""
+"""How commits update indices whose contents they cannot read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values of dictionary columns in manifests of 0.1 tables: bytes, positions, damage."""
+"""Values of dictionary columns in manifests of tables in format 0.1: bytes, positions, and damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building the next version: what grows, what is inherited, what is set anew."""
+"""Building the manifest of the next version: what is added, inherited, and replaced."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Defects of old releases in manifests that say which release wrote them."""
+"""Defects of old releases in manifests that record which release wrote them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which cells overlays cover, and which overlays are not needed any more."""
+"""Which cells overlays cover, and which overlays are no longer needed."""
 
 import pytest
 from pyroaring import BitMap

@@ -1,4 +1,4 @@
-"""Names below a table's root."""
+"""Names of files in the root directory of a table."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Creating the file of a tag or branch: who did it knows it, whatever answers are lost."""
+"""The creator of a tag or branch file can tell that it created the file, whichever responses are lost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Segments of row ids: the form chosen, and every form read back."""
+"""Segments of row ids: which form is written, and that every form is read."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""Ids and versions of the rows of a fragment, wherever they are kept."""
+"""Ids and versions of the rows of a fragment, wherever they are stored."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows of versions in a relational database: what is not answered, one table under several names, damaged rows."""
+"""Manifest rows in a relational database: lost responses, one table under several names, and damaged rows."""
 
 import sqlite3
 from pathlib import Path

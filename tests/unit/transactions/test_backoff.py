@@ -1,4 +1,4 @@
-"""Waiting times after lost races."""
+"""How long a writer waits after another writer commits first."""
 
 import random
 

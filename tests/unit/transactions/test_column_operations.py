@@ -1,4 +1,4 @@
-"""Merge, Project, Update, DataReplacement, DataOverlay: records and what they make of a manifest."""
+"""Merge, Project, Update, DataReplacement, DataOverlay: their records, and how they change a manifest."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The commit loop where storage, branches and other writers fail it at one step."""
+"""The commit loop when storage, branches, or other writers interfere with one of its steps."""
 
 from collections.abc import Callable
 from dataclasses import replace

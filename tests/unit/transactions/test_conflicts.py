@@ -1,4 +1,4 @@
-"""The conflict table, cell by cell, against the specification's rows."""
+"""The conflict matrix, compared cell by cell with the specification."""
 
 import pytest
 from pyroaring import BitMap

@@ -1,4 +1,4 @@
-"""Deletes placed on top of other deletes of the same fragments, in memory."""
+"""Merging deletes with other deletes of the same fragments, in memory."""
 
 import random
 

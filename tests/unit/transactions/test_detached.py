@@ -1,4 +1,4 @@
-"""Detached commits in memory: what is built, what is refused, and what a failing store leaves."""
+"""Detached commits in memory: what is created, what is refused, and what remains after a failure of the store."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""What a new fragment must fulfil."""
+"""The requirements for a new fragment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What operations answer when they are asked, and what each refuses when it is applied."""
+"""What operations report about themselves, and what each of them refuses when it is applied."""
 
 from dataclasses import replace
 

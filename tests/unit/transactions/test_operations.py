@@ -1,4 +1,4 @@
-"""Delete, Rewrite, ReserveFragments, UpdateConfig, Restore: records and what they make of a manifest."""
+"""Delete, Rewrite, ReserveFragments, UpdateConfig, Restore: their records, and how they change a manifest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The commit loop in memory: outcomes, races, idempotency, residue."""
+"""The commit loop in memory: outcomes, races, repeated commits, and leftover files."""
 
 import random
 from collections.abc import Callable

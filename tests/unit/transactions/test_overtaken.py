@@ -1,4 +1,4 @@
-"""Commits that come after a cleanup has freed the number of their version: kept or refused, never lost."""
+"""A commit that creates a version whose number a cleanup has freed is either kept or refused, but never lost."""
 
 from collections.abc import Callable
 

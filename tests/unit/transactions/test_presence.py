@@ -1,4 +1,4 @@
-"""Whether a version is part of the lineage, told from the versions after it."""
+"""Whether a version is part of the lineage, as inferred from the versions that follow it."""
 
 from dataclasses import replace
 

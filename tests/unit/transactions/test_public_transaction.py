@@ -1,4 +1,4 @@
-"""Operations as users write them, and what the core makes of them."""
+"""Operations in the public API, and how they are converted to internal operations."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Updates that move rows, placed on top of deletes and updates of the same fragments, in memory."""
+"""Merging updates that move rows with deletes and updates of the same fragments, in memory."""
 
 import pytest
 from pyroaring import BitMap

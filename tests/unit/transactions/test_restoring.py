@@ -1,4 +1,4 @@
-"""Restores beside cleanups: which files are looked at, and how a version is held."""
+"""Restoring during a cleanup: which files are checked, and how a version is protected."""
 
 import time
 

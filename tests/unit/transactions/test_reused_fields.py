@@ -1,4 +1,4 @@
-"""Appended rows whose field ids mean other columns by the time they are committed."""
+"""Appended rows whose field ids belong to other columns by the time the rows are committed."""
 
 from pathlib import Path
 

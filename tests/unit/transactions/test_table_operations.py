@@ -1,4 +1,4 @@
-"""CreateIndex, UpdateBases, Clone, UpdateMemWalState: records and what they make of a manifest."""
+"""CreateIndex, UpdateBases, Clone, UpdateMemWalState: their records, and how they change a manifest."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transactions and operations: records, bytes, registry."""
+"""Transactions and operations: records, bytes, and the registry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replacements of rows: versions, files, conflicts; everything in memory."""
+"""Replacing rows: versions, files, and conflicts. All datasets are in memory."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What may be given as data."""
+"""Which types of data the writing functions accept."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Removing finished data files that no version refers to."""
+"""Removing finished data files that no version references."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""WriteRequest: the arguments of the writing verbs, checked."""
+"""WriteRequest checks the arguments of the writing functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""write_dataset and write_fragments: modes, limits, ids, names, refusals, residue."""
+"""write_dataset and write_fragments: modes, limits, ids, names, refused arguments, and leftover files."""
 
 import re
 
