@@ -290,7 +290,7 @@ def test_table_of_verbs_names_existing_functions() -> None:
         (_branch, set()),
     ],
 )
-def test_no_call_of_a_verb_climbs_into_a_package_above(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
+def test_calls_of_verbs_never_enter_a_higher_layer(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
     """A stream of rows that a package hands to one below is the only thing of its own that runs there."""
     contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
     [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]

@@ -109,7 +109,7 @@ def test_pipelines_name_only_public_parts_of_lance_core() -> None:
         "import lance_core\ngetattr(lance_core, 'table')",
     ],
 )
-def test_internal_part_of_lance_core_is_found_however_it_is_named(source: str) -> None:
+def test_references_to_internal_parts_of_lance_core_are_found_in_every_spelling(source: str) -> None:
     assert [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
 
 
@@ -122,7 +122,7 @@ def test_internal_part_of_lance_core_is_found_however_it_is_named(source: str) -
         "'lance_core.table is not imported'",
     ],
 )
-def test_public_parts_of_lance_core_and_sentences_about_others_are_accepted(source: str) -> None:
+def test_references_to_public_parts_of_lance_core_and_plain_sentences_are_accepted(source: str) -> None:
     assert not [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
 
 

@@ -221,7 +221,7 @@ def test_absent_section_differs_from_section_at_zero() -> None:
     assert pb_table.Manifest(transaction_section=0).SerializeToString().hex() == "b80100"
 
 
-def test_retired_numbers_stay_reserved() -> None:
+def test_retired_field_numbers_stay_reserved() -> None:
     def reserved(message_type: type[Message]) -> set[int]:
         proto = descriptor_pb2.DescriptorProto()
         message_type.DESCRIPTOR.CopyToProto(proto)
@@ -940,7 +940,7 @@ def test_committed_proto_modules_are_up_to_date(tmp_path: Path) -> None:
 
 
 @needs_generator
-def test_stale_proto_modules_are_noticed_and_regenerated(tmp_path: Path) -> None:
+def test_stale_proto_modules_are_detected_and_regenerated(tmp_path: Path) -> None:
     shutil.copytree(ROOT_DIR / "protos", tmp_path / "protos")
     target = tmp_path / "lance_core/proto"
     shutil.copytree(ROOT_DIR / "lance_core/proto", target)

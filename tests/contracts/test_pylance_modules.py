@@ -80,7 +80,7 @@ def test_constants_of_datasets_have_the_value_of_pylance(name: str) -> None:
     assert getattr(ours, name) == getattr(reference, name)
 
 
-def test_default_max_bytes_of_a_file_is_that_of_pylance() -> None:
+def test_default_max_bytes_per_file_equals_that_of_pylance() -> None:
     ours, reference = (importlib.import_module(f"{library}.fragment") for library in ("lance_core", "lance"))
     assert ours.DEFAULT_MAX_BYTES_PER_FILE == reference.DEFAULT_MAX_BYTES_PER_FILE
 
@@ -94,7 +94,7 @@ def test_default_max_bytes_of_a_file_is_that_of_pylance() -> None:
         "import importlib; importlib.import_module('lance_core.dataset'); import lance_core",
     ],
 )
-def test_lance_core_dataset_stays_a_function_whatever_imports_the_module(statements: str) -> None:
+def test_lance_core_dataset_remains_a_function_after_the_module_is_imported(statements: str) -> None:
     program = f"{statements}\nimport types\nassert type(lance_core.dataset) is types.FunctionType"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr == ""

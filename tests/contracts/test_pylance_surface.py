@@ -84,7 +84,7 @@ def test_arguments_that_the_comparison_shows_as_rejected_are_rejected(
     assert dataset.latest_version == 1
 
 
-def test_message_in_the_migration_guide_is_the_real_one(dataset: lance_core.LanceDataset) -> None:
+def test_message_in_the_migration_guide_matches_the_actual_message(dataset: lance_core.LanceDataset) -> None:
     guide = (ROOT / "docs" / "guides" / "from-pylance.md").read_text(encoding="utf-8")
     (name,) = re.findall(r'"/data/points"\)\.(\w+)\(', guide)
     with pytest.raises(AttributeError) as raised:
@@ -131,7 +131,7 @@ def test_absent_name_of_a_module_is_explained(module: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("owner", [lance_core.LanceDataset, lance_core.LanceFragment, lance_core.LanceScanner])
-def test_unknown_attribute_has_the_message_of_python(owner: type) -> None:
+def test_unknown_attribute_raises_the_standard_message_of_python(owner: type) -> None:
     with pytest.raises(AttributeError, match=rf"^type object '{owner.__name__}' has no attribute 'teleport'$"):
         _ = owner.teleport
     with pytest.raises(AttributeError, match=rf"^'{owner.__name__}' object has no attribute 'teleport'$"):

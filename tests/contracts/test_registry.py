@@ -219,7 +219,7 @@ def test_every_column_encoding_is_read_in_2_0(arm):
 
 
 @pytest.mark.parametrize("arm", ["blob", "zone_index"])
-def test_column_encodings_other_than_values_are_refused_after_2_0(arm):
+def test_column_encodings_other_than_values_are_refused_in_versions_after_2_0(arm):
     data = column_message(COLUMN_ENCODINGS[arm]).SerializeToString()
     with pytest.raises(UnsupportedEncodingError, match=arm):
         ColumnMetadata.parse(data, 0, "here", LanceFileVersion.V2_2)

@@ -60,7 +60,9 @@ def test_every_module_that_a_scan_crosses_is_in_its_description(
     assert exceptions <= exceptions_of("Scan")
 
 
-def test_scan_crosses_each_exception_of_its_description_where_there_is_a_reason(locations: dict[str, str]) -> None:
+def test_scans_enter_every_conditional_module_of_the_description_when_its_condition_applies(
+    locations: dict[str, str],
+) -> None:
     steps = {module for module, _ in steps_of("Scan")}
     crossed: set[str] = set()
     for location in locations.values():

@@ -28,7 +28,7 @@ def test_wide_schema_is_listed_in_part_and_its_event_stays_small() -> None:
     assert len(dg.serialize_value(columns)) < 100_000
 
 
-def test_long_type_is_cut() -> None:
+def test_long_type_name_is_truncated() -> None:
     wide = pa.struct([pa.field(f"member {number}", pa.int64()) for number in range(1_000)])
     (column,) = table_schema(pa.schema([pa.field("s", wide)])).columns
     assert column.type == str(wide)[:1_000] + "…"

@@ -123,7 +123,7 @@ def test_the_same_data_reported_again_triggers_no_downstream_run(automated) -> N
     assert [automated.tick(), automated.tick()] == [0, 0]
 
 
-def test_every_change_is_answered_when_each_tick_also_sees_a_run(automated) -> None:
+def test_every_change_triggers_a_run_when_each_tick_also_sees_a_run(automated) -> None:
     for _ in range(3):
         automated.change()
         assert automated.tick() == 1

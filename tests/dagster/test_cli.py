@@ -151,7 +151,7 @@ def test_check_succeeds_with_warnings_and_evaluates_only_the_named_checks(module
     assert deletions.startswith("events: deletions: warning: 1 fragment with more than 0.1 of the rows deleted")
 
 
-def test_a_command_shows_the_progress_on_standard_error(module, monkeypatch) -> None:
+def test_a_command_shows_its_progress_on_standard_error(module, monkeypatch) -> None:
     monkeypatch.setattr(progress_module, "ProgressLines", partial(ProgressLines, interval_seconds=0))
     done = run("check", "--only", "verify", "-m", module("events"))
     assert done.stdout.count("\n") == 1
@@ -161,7 +161,7 @@ def test_a_command_shows_the_progress_on_standard_error(module, monkeypatch) -> 
     assert run("check", "--only", "verify", "-m", module("events"), "--verbose").stderr.count("2 of 4 fragments") == 1
 
 
-def test_check_examines_a_version(module, uri) -> None:
+def test_check_command_examines_the_requested_version(module, uri) -> None:
     done = run("check", "--only", "rows", "--version", "2", "-m", module("events"))
     assert done.stdout == "events: rows: passed: 20 rows; the files of 2 of 2 fragments agree\n"
 
@@ -231,7 +231,7 @@ def test_an_interrupted_command_prints_that_it_was_interrupted(module, monkeypat
     assert done.stderr == "FAILED events: compact: interrupted\n"
 
 
-def test_an_unknown_home_directory_prints_one_line(module) -> None:
+def test_an_unknown_home_directory_prints_a_one_line_error(module) -> None:
     done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: invalid path '~no_such_user_here/x': ")
@@ -248,7 +248,7 @@ def test_an_unknown_home_directory_prints_one_line(module) -> None:
         ),
     ],
 )
-def test_a_module_without_definitions_is_named(module_name, expected) -> None:
+def test_a_module_without_definitions_is_named_in_the_error(module_name, expected) -> None:
     done = run("cleanup", "-m", module_name)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"FAILED cleanup: {expected}")
@@ -264,13 +264,13 @@ def test_a_module_without_definitions_is_named(module_name, expected) -> None:
         (["vacuum"], "No such command 'vacuum'"),
     ],
 )
-def test_wrong_usage_of_a_command_is_refused_before_anything_is_loaded(arguments, expected) -> None:
+def test_incorrect_usage_of_a_command_is_refused_before_anything_is_loaded(arguments, expected) -> None:
     done = run(*arguments)
     assert done.exit_code == 2
     assert expected in done.stderr
 
 
-def test_a_wrong_duration_prints_one_line(module) -> None:
+def test_an_invalid_duration_prints_one_line(module) -> None:
     done = run("cleanup", "--older-than", "soon", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a duration")
@@ -336,7 +336,7 @@ def test_a_command_without_dagster_home_uses_an_ephemeral_instance(monkeypatch) 
         assert instance.is_ephemeral
 
 
-def test_a_module_of_the_working_directory_is_found(monkeypatch, tmp_path) -> None:
+def test_a_module_in_the_working_directory_is_found(monkeypatch, tmp_path) -> None:
     (tmp_path / "declared_here.py").write_text("import dagster as dg\n\ndefinitions = dg.Definitions()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])

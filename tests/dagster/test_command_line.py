@@ -149,7 +149,7 @@ WRONG_CONFIGURATIONS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
-def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
+def test_an_invalid_run_configuration_prints_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
     job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"
     config.write_text(text)
@@ -164,7 +164,7 @@ def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_
 
 
 @pytest.mark.slow
-def test_a_typed_failure_logs_its_stack_once(command_line, tmp_path) -> None:
+def test_a_typed_failure_logs_its_stack_trace_once(command_line, tmp_path) -> None:
     config = tmp_path / "run.yaml"
     config.write_text("ops: {plan_rewrites: {config: {threshold: 7}}}")
     process = command_line().start(

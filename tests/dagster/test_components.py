@@ -346,7 +346,7 @@ def test_a_missing_field_is_reported_with_the_file_and_the_line(project: Project
     assert errors_of_the_schema({"key": "trips"}) == ["'uri' is a required property"]
 
 
-def test_a_variable_of_the_environment_stays_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_value_of_an_environment_variable_remains_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE", "/lake")
     monkeypatch.setenv("NUMBER", "007")
     monkeypatch.setenv("ROWS", "100")
@@ -433,7 +433,7 @@ def names(found: Any) -> list[str]:
     return sorted(each.name for each in found)
 
 
-def test_the_files_of_a_project_share_sensors_and_keep_their_own_places(project: Project) -> None:
+def test_the_files_of_a_project_share_sensors_and_keep_their_own_source_locations(project: Project) -> None:
     project.add("trips", MINIMAL)
     project.add("lake/two", other("lake/a"), other("lake/b", deps=["trips"]))
     project.add(
@@ -586,7 +586,7 @@ def test_dg_scaffolds_a_dataset_that_it_checks_and_lists(project: Project) -> No
 
 
 @pytest.mark.slow
-def test_dg_names_file_line_and_field_of_a_mistake(project: Project) -> None:
+def test_dg_reports_the_file_line_and_field_of_a_mistake(project: Project) -> None:
     path = project.add("trips", {**MINIMAL, "mode": "apend"})
     (line,) = (number for number, text in enumerate(path.read_text().splitlines(), 1) if "apend" in text)
     text = run(project, "check", "yaml", expected=1)
@@ -621,7 +621,7 @@ def blocks(page: str, language: str) -> list[str]:
 @pytest.mark.parametrize(
     "text", [*blocks("add-to-your-dagster-project.md", "python"), *blocks("declare-datasets.md", "python")]
 )
-def test_an_example_in_python_of_the_guides_loads(text: str) -> None:
+def test_a_python_example_in_the_guides_loads(text: str) -> None:
     names: dict[str, Any] = {}
     exec(compile(text, "guide", "exec"), names)
     (defs,) = (each for each in names.values() if isinstance(each, dg.Definitions | LazyDefinitions))
@@ -629,7 +629,7 @@ def test_an_example_in_python_of_the_guides_loads(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", blocks("declare-datasets.md", "yaml"))
-def test_an_example_in_yaml_of_the_guide_loads(text: str, tmp_path: Path) -> None:
+def test_a_yaml_example_in_the_guide_loads(text: str, tmp_path: Path) -> None:
     (tmp_path / "trips").mkdir()
     document = yaml.safe_load(text.replace("/data/landing/*", f"{tmp_path}/*"))
     assert document["type"] == "lance_pipelines.LanceDatasetComponent"
@@ -637,7 +637,7 @@ def test_an_example_in_yaml_of_the_guide_loads(text: str, tmp_path: Path) -> Non
     assert errors_of_the_schema(document["attributes"]) == []
 
 
-def test_the_declaration_of_the_guide_is_the_same_in_yaml() -> None:
+def test_the_python_and_yaml_declarations_in_the_guide_are_equivalent() -> None:
     names: dict[str, Any] = {}
     exec(compile(blocks("declare-datasets.md", "python")[0], "guide", "exec"), names)
     (found,) = component(yaml.safe_load(blocks("declare-datasets.md", "yaml")[0])["attributes"]).datasets

@@ -55,7 +55,7 @@ def test_operations_have_the_names_of_the_format(uri) -> None:
     ]
 
 
-def test_metadata_of_the_schema_or_of_a_field_changes_no_row(uri) -> None:
+def test_a_metadata_change_of_the_schema_or_a_field_does_not_count_as_a_data_change(uri) -> None:
     before = data_version_at(uri, 3)
     lance.dataset(uri).update_schema_metadata({"owner": "me"})
     lance.dataset(uri).replace_field_metadata("id", {"unit": "m"})
@@ -67,7 +67,7 @@ def test_a_restored_version_changes_the_data_version(uri) -> None:
     assert data_version_at(uri, None) == f"4-{short_uuid(uri, 4)}"
 
 
-def test_a_version_that_changed_rows_is_its_own_data_version(uri) -> None:
+def test_a_version_that_changed_rows_has_its_own_number_as_its_data_version(uri) -> None:
     assert data_version_at(uri, 2) == f"2-{short_uuid(uri, 2)}"
 
 

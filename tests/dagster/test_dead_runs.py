@@ -55,7 +55,7 @@ def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
     return instance.get_run_by_id(run_id).status
 
 
-def test_a_run_whose_process_was_killed_fails_and_gives_its_slot_back(instance, dead_process) -> None:
+def test_a_run_whose_process_was_killed_is_marked_as_failed_and_releases_its_slot(instance, dead_process) -> None:
     run_id = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: dead_process})
     storage = instance.event_log_storage
     assert storage.claim_concurrency_slot(POOL, run_id, "events.commit_fragments").is_claimed
@@ -85,7 +85,7 @@ def test_a_run_that_begins_marks_dead_runs_as_failed(instance, dead_process) -> 
     assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
 
 
-def test_a_run_whose_process_lives_is_not_marked_as_failed(instance) -> None:
+def test_a_run_whose_process_is_alive_is_not_marked_as_failed(instance) -> None:
     run_id = start_run(instance)
     note_run_process(instance, run_id)
     assert instance.get_run_by_id(run_id).tags[PROCESS_TAG].startswith(f"{os.getpid()}@")
@@ -93,13 +93,13 @@ def test_a_run_whose_process_lives_is_not_marked_as_failed(instance) -> None:
     assert status(instance, run_id) is dg.DagsterRunStatus.STARTED
 
 
-def test_a_process_id_that_was_given_to_another_process_does_not_keep_a_run_alive(instance) -> None:
+def test_a_process_id_reused_by_another_process_does_not_keep_a_run_alive(instance) -> None:
     long_ago = f"{os.getpid()}@{psutil.Process().create_time() - 3600:.0f}"
     run_id = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: long_ago})
     assert fail_dead_runs(instance) == [run_id]
 
 
-def test_runs_of_other_or_unknown_machines_are_not_marked_as_failed(instance, dead_process) -> None:
+def test_runs_on_other_or_unknown_machines_are_not_marked_as_failed(instance, dead_process) -> None:
     start_run(instance, **{MACHINE_TAG: "elsewhere", PROCESS_TAG: dead_process})
     start_run(instance)
     assert fail_dead_runs(instance) == []
@@ -116,7 +116,7 @@ def watchers() -> list[threading.Thread]:
 
 
 @pytest.mark.slow
-def test_a_run_that_dies_while_another_waits_for_its_slot_is_found(instance, dead_process, monkeypatch) -> None:
+def test_a_run_that_dies_while_another_waits_for_its_slot_is_detected(instance, dead_process, monkeypatch) -> None:
     monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
     found = threading.Event()
     real = dead_runs.fail_dead_runs

@@ -145,7 +145,7 @@ def test_deps_may_be_keys_assets_and_keys_that_differ_only_in_a_dash() -> None:
     assert parents == {"x-b", "x_b", "lake/k", "upstream"}
 
 
-def test_definitions_of_many_datasets_are_exempted_from_garbage_collection() -> None:
+def test_definitions_of_many_datasets_are_excluded_from_garbage_collection() -> None:
     code = (
         "import gc\n"
         "from lance_pipelines import DatasetDeclaration, build_definitions\n"

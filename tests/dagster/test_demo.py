@@ -93,7 +93,7 @@ _SHAPE = Snapshot(
     ],
     ids=["held", "broken", "no server"],
 )
-def test_the_exit_code_of_the_demonstration_tells_whether_its_checks_passed(
+def test_the_exit_code_of_the_demonstration_reflects_whether_its_checks_passed(
     monkeypatch, tmp_path, ending, exit_code, last_line
 ) -> None:
     class Told:
@@ -158,7 +158,7 @@ def test_the_comparison_of_the_demonstration_names_its_columns_and_both_sides() 
     assert ["bytes", "5.0 kB", "4.0 kB"] in cells
 
 
-def test_a_demonstration_in_a_directory_with_files_is_refused(tmp_path) -> None:
+def test_a_demonstration_in_a_directory_that_contains_files_is_refused(tmp_path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path)])
     assert done.exit_code == 2

@@ -50,7 +50,7 @@ def test_maintenance_is_an_observation_with_the_previous_data_version(uri) -> No
     assert event.tags == {"dagster/data_version": data_version_at(uri, 4), "lance/op": "compact"}
 
 
-def test_an_event_takes_a_given_data_version_when_the_history_is_gone(uri) -> None:
+def test_an_event_uses_the_given_data_version_when_the_history_was_removed(uri) -> None:
     event = dataset_observation(**arguments(uri, "cleanup", 6), data_version="4-aabbccdd")
     assert event.tags["dagster/data_version"] == "4-aabbccdd"
 
@@ -119,7 +119,7 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
     assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
 
 
-def test_the_page_of_an_event_begins_with_its_health_and_ends_with_tall_entries(uri) -> None:
+def test_the_page_of_an_event_shows_its_health_first_and_tall_entries_last(uri) -> None:
     keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
     assert keys[:2] == ["lance/health", "lance/version"]
     assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]
@@ -146,7 +146,7 @@ def test_an_event_without_a_report_is_described_by_its_operation(uri) -> None:
     assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no row changed"
 
 
-def test_counts_of_what_was_not_done_are_details(uri) -> None:
+def test_counts_of_zero_are_recorded_only_as_details(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 4, bytes_reclaimed=0, conflicts=0, bytes_rewritten=7))
     assert {"lance/bytes_reclaimed", "lance/conflicts"}.isdisjoint(event.metadata)
     assert (event_value(event, "lance/bytes_reclaimed"), event_value(event, "lance/conflicts")) == (0, 0)
@@ -182,7 +182,7 @@ def test_an_event_shows_the_report_of_the_work_and_the_metrics_of_its_version(ur
     assert event.metadata["lance/fragments"] == dg.MetadataValue.int(99)
 
 
-def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
+def test_an_event_for_a_removed_version_does_not_fail(uri) -> None:
     """The commit is a fact; a cleanup may have removed its version before the event was made."""
     event = dataset_observation(**arguments(uri, "compact", 99, bytes_rewritten=7))
     assert event.tags == {"lance/op": "compact"}

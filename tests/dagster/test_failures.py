@@ -46,7 +46,7 @@ def test_the_headline_of_a_failure_names_dataset_cause_and_type() -> None:
     }
 
 
-def test_other_exceptions_pass_unchanged() -> None:
+def test_exceptions_other_than_typed_errors_propagate_unchanged() -> None:
     with pytest.raises(RuntimeError, match="bug"), reported_as_failure("events"):
         raise RuntimeError("bug")
 

@@ -49,12 +49,12 @@ def test_the_schema_mode_of_a_run_replaces_the_declared_one() -> None:
         applied(schema_mode="overwrite")
 
 
-def test_a_relative_uri_lies_below_the_working_directory() -> None:
+def test_a_relative_uri_is_resolved_against_the_working_directory() -> None:
     assert applied(uri="out.lance").uri == os.path.join(os.getcwd(), "out.lance")
     assert applied(uri="memory://lake/out.lance").uri == "memory://lake/out.lance"
 
 
-def test_an_empty_uri_is_refused_and_does_not_mean_the_declared_dataset() -> None:
+def test_an_empty_uri_is_refused_instead_of_meaning_the_declared_dataset() -> None:
     with pytest.raises(InvalidInputError, match="trips: dataset trips: the URI is empty"):
         applied(uri=" ")
 
@@ -88,7 +88,7 @@ def test_a_source_of_another_format_keeps_no_declared_value() -> None:
         ({"data_storage_version": "2.3"}, r"trips: writing data files of version 2\.3 is not supported"),
     ],
 )
-def test_an_invalid_run_configuration_names_the_wrong_value(config, message) -> None:
+def test_an_invalid_run_configuration_raises_an_error_that_names_the_value(config, message) -> None:
     with pytest.raises(InvalidInputError, match=message):
         applied(**config)
 
@@ -123,7 +123,7 @@ def test_the_run_configuration_of_an_ingest_is_flat() -> None:
         ({"source": {"paths": "/a"}}, "must be list"),
     ],
 )
-def test_a_wrong_configuration_is_refused_before_the_run(config, message) -> None:
+def test_an_invalid_configuration_is_refused_before_the_run(config, message) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError, match=message):
         resolve(config)
 

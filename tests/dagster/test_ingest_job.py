@@ -98,7 +98,7 @@ def test_the_run_configuration_of_an_ingest_replaces_source_and_target(project, 
     assert not Path(project.uri).exists()
 
 
-def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> None:
+def test_an_ingest_run_without_new_rows_keeps_the_data_version(project, instance) -> None:
     first = materialization(project.run(instance))
     project.rows[:] = [pa.table({"id": pa.array([], pa.int64())})]
     second = materialization(project.run(instance))
@@ -106,7 +106,7 @@ def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> Non
     assert lance_core.dataset(project.uri).version == 1
 
 
-def test_a_step_that_fails_after_its_commit_is_repeated_once(project, instance, monkeypatch) -> None:
+def test_a_step_that_fails_after_its_commit_is_retried_without_a_second_commit(project, instance, monkeypatch) -> None:
     real, calls = committed_module.report_write, []
 
     def report_and_fail_once(staged, landing, **options):

@@ -50,7 +50,7 @@ def test_the_first_processes_of_a_new_instance_do_not_disturb_each_other(tmp_pat
 
 
 @pytest.mark.slow
-def test_settings_of_the_working_directory_hold_without_dagster_home(tmp_path) -> None:
+def test_settings_in_the_working_directory_apply_without_dagster_home(tmp_path) -> None:
     """As in a fresh checkout: a command that has no instance reads the ``dagster.yaml`` beside it."""
     (tmp_path / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
     (tmp_path / "one_job.py").write_text(

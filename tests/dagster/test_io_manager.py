@@ -227,7 +227,7 @@ def test_named_index_of_pandas_becomes_columns(lake: Lake) -> None:
     assert lance.dataset(lake.uri("unnamed")).to_table().to_pydict() == {"id": [1, 2]}
 
 
-def test_frame_without_rows_makes_a_dataset_without_rows(lake: Lake) -> None:
+def test_frame_without_rows_creates_a_dataset_without_rows(lake: Lake) -> None:
     lake.run(source_of([ids()]))
     assert lance.dataset(lake.uri("numbers")).to_table().equals(ids())
 
@@ -235,7 +235,7 @@ def test_frame_without_rows_makes_a_dataset_without_rows(lake: Lake) -> None:
 # ── What is stored ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_key_with_prefix_and_dash_is_a_path_below_the_base(lake: Lake) -> None:
+def test_key_with_prefix_and_dash_becomes_a_path_below_the_base_uri(lake: Lake) -> None:
     @dg.asset(key=dg.AssetKey(["raw-data", "2026", "daily-events"]))
     def events() -> pa.Table:
         return ids(1)
@@ -252,7 +252,7 @@ def test_asset_key_cannot_refer_to_a_location_outside_the_base_uri(part: str) ->
     assert ".." not in uri
 
 
-def test_metadata_chooses_another_location_and_mode(lake: Lake, tmp_path: Path) -> None:
+def test_metadata_of_an_asset_sets_another_location_and_mode(lake: Lake, tmp_path: Path) -> None:
     elsewhere = str(tmp_path / "elsewhere.lance")
     rows = [ids(1), ids(2)]
 
@@ -318,7 +318,7 @@ def test_materialization_has_statistics_and_the_logical_data_version(lake: Lake)
     assert shown["dagster/uri"] == lake.uri("numbers")
 
 
-def test_metadata_of_the_asset_wins_over_the_io_managers(lake: Lake) -> None:
+def test_metadata_of_the_asset_takes_precedence_over_settings_of_the_io_manager(lake: Lake) -> None:
     @dg.asset
     def numbers():
         return dg.Output(ids(1), metadata={"dagster/row_count": 77})
@@ -334,7 +334,7 @@ def test_commit_names_the_run_that_made_it(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("annotation", [Optional[pd.DataFrame], pd.DataFrame | None])  # noqa: UP045  # both forms
-def test_optional_annotation_loads_the_type_in_it(lake: Lake, annotation: Any) -> None:
+def test_optional_annotation_loads_the_annotated_type(lake: Lake, annotation: Any) -> None:
     def reader(numbers):
         assert isinstance(numbers, pd.DataFrame)
         return numbers
@@ -390,7 +390,7 @@ def test_unknown_mode_is_rejected_by_name(lake: Lake) -> None:
     assert "unknown mode 'replace'; expected one of append, overwrite" in failure.step_failure_data.error_display_string
 
 
-def test_value_is_loaded_outside_a_run(lake: Lake) -> None:
+def test_stored_value_can_be_loaded_outside_a_run(lake: Lake) -> None:
     numbers = source_of([ids(1, 2)])
     lake.run(numbers)
     defs = dg.Definitions([numbers], resources={"io_manager": lake.io_manager})
@@ -488,7 +488,7 @@ def test_compacted_version_is_read_in_place_of_the_recorded_one(lake: Lake) -> N
     assert seen == [(4, [1, 1])]
 
 
-def test_recorded_version_that_is_gone_is_an_error_that_names_it(lake: Lake) -> None:
+def test_missing_recorded_version_raises_an_error_that_names_it(lake: Lake) -> None:
     @dg.asset
     def second(numbers: pa.Table) -> pa.Table:
         return numbers
@@ -605,7 +605,7 @@ def test_output_of_a_rerun_is_stale_when_its_input_has_changed(lake: Lake) -> No
     assert lake.materialization("second").tags["dagster/input_event_pointer/numbers"] == str(first)
 
 
-def test_rerun_of_a_run_that_succeeded_reads_what_is_recorded_now(lake: Lake) -> None:
+def test_rerun_of_a_successful_run_reads_the_currently_recorded_version(lake: Lake) -> None:
     flaky = Flaky(lake, failures=0)
     lake.run(flaky.numbers)
     done = flaky.run()
@@ -614,7 +614,7 @@ def test_rerun_of_a_run_that_succeeded_reads_what_is_recorded_now(lake: Lake) ->
     assert flaky.seen == [[1], [2]]
 
 
-def test_rerun_that_materializes_the_input_too_reads_the_new_version(lake: Lake) -> None:
+def test_rerun_that_also_materializes_the_input_reads_the_new_version(lake: Lake) -> None:
     flaky = Flaky(lake, failures=1)
     lake.run(flaky.numbers)
     failed = flaky.run()
@@ -666,7 +666,7 @@ def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, mo
     ],
     ids=lambda column: str(column.type),
 )
-def test_type_that_is_stored_as_another_one_can_be_appended_again(lake: Lake, column: pa.Array) -> None:
+def test_type_that_is_stored_as_another_type_can_be_appended_again(lake: Lake, column: pa.Array) -> None:
     @dg.asset(metadata={"lance/mode": "append"})
     def values() -> pa.Table:
         return pa.table({"value": column})
@@ -677,7 +677,7 @@ def test_type_that_is_stored_as_another_one_can_be_appended_again(lake: Lake, co
 
 
 @pytest.mark.parametrize("is_lazy", [False, True])
-def test_python_objects_of_polars_are_refused(lake: Lake, is_lazy: bool) -> None:
+def test_polars_columns_of_python_objects_are_refused(lake: Lake, is_lazy: bool) -> None:
     @dg.asset
     def objects():
         frame = pl.DataFrame({"id": [1], "thing": [object()]})
@@ -688,7 +688,7 @@ def test_python_objects_of_polars_are_refused(lake: Lake, is_lazy: bool) -> None
     assert not Path(lake.uri("objects")).exists()
 
 
-def test_key_of_dots_has_a_location_of_its_own(lake: Lake) -> None:
+def test_asset_key_that_consists_of_dots_has_its_own_location(lake: Lake) -> None:
     @dg.asset(key=[".", "numbers"])
     def dotted() -> pa.Table:
         return ids(1)
@@ -758,7 +758,7 @@ def test_run_that_repeats_a_step_that_succeeded_appends_again(lake: Lake) -> Non
     assert rows_from(lake.uri("a")) == ["a", "a"]
 
 
-def test_run_that_repeats_a_failed_one_overwrites_with_its_own_rows(lake: Lake) -> None:
+def test_run_that_repeats_a_failed_run_overwrites_with_its_own_rows(lake: Lake) -> None:
     both = fails_after("b", 1, "overwrite")
     rerun(lake, both, rerun(lake, both, None))
     assert (rows_from(lake.uri("b")), lance.dataset(lake.uri("b")).version) == (["b"], 2)
@@ -771,7 +771,7 @@ def test_lease_of_a_failed_step_is_released(lake: Lake) -> None:
     assert lance.dataset(lake.uri("numbers")).tags.list() == {}
 
 
-def test_compaction_makes_nothing_downstream_stale(lake: Lake) -> None:
+def test_compaction_does_not_make_downstream_assets_stale(lake: Lake) -> None:
     @dg.asset(metadata={"lance/mode": "append"})
     def numbers() -> pa.Table:
         return ids(1)
@@ -795,7 +795,7 @@ def test_compaction_makes_nothing_downstream_stale(lake: Lake) -> None:
 
 @pytest.mark.parametrize("value", [["s3cr3t"], "s3cr3t"])
 @pytest.mark.parametrize("resource", [LanceIOManager, LanceTableResource])
-def test_storage_options_of_a_wrong_type_are_refused_without_being_shown(resource, value: object) -> None:
+def test_storage_options_of_the_wrong_type_are_refused_without_being_shown(resource, value: object) -> None:
     given = {"aws_secret_access_key": value} if isinstance(value, list) else value
     with pytest.raises(ValueError, match="storage_options") as caught:
         resource(base_uri="/lake", asset="a", uri="/lake/a.lance", storage_options=given)

@@ -28,7 +28,7 @@ def rows(tmp_path: Path, *path: str) -> list[dict[str, Any]]:
     return lance.dataset(str(tmp_path.joinpath("lake", *path))).to_table().to_pylist()
 
 
-def test_examples_of_the_guide_store_and_load_what_they_say(names, tmp_path: Path, instance) -> None:
+def test_examples_of_the_guide_store_and_load_the_documented_rows(names, tmp_path: Path, instance) -> None:
     resources = {"io_manager": names["lake"]}
     plain = [names[name] for name in ("orders", "revenue", "visits", "large_orders")]
     assert dg.materialize(plain, resources=resources, instance=instance).success

@@ -94,7 +94,7 @@ def partitioned(lake: Lake, partitions: dg.PartitionsDefinition, expression: Any
     return events
 
 
-def test_backfill_of_sixty_partitions_is_one_commit_with_an_event_for_each(lake: Lake, instance) -> None:
+def test_backfill_of_sixty_partitions_makes_one_commit_and_an_event_per_partition(lake: Lake, instance) -> None:
     events = partitioned(lake, DAYS, "day")
     assert lake.run(events, span=("2026-01-01", "2026-03-01")).success
     dataset = lance.dataset(lake.uri("events"))
@@ -136,7 +136,7 @@ def test_materialization_of_a_single_partition_has_its_number_of_rows(lake: Lake
     ],
     ids=["static", "dynamic", "multi"],
 )
-def test_partitions_of_every_kind_are_replaced_and_loaded_alone(
+def test_partitions_of_every_kind_are_replaced_and_loaded_individually(
     lake: Lake, instance, partitions, expression, first, second
 ) -> None:
     instance.add_dynamic_partitions("cities", ["Oslo", "Rome"])
@@ -159,7 +159,7 @@ def test_partitions_of_every_kind_are_replaced_and_loaded_alone(
         assert sorted(row["run"] for row in lake.rows(name)) == [2, 3]
 
 
-def test_asset_without_partitions_loads_all_of_them(lake: Lake) -> None:
+def test_asset_without_partitions_loads_all_partitions_of_its_input(lake: Lake) -> None:
     events = partitioned(lake, DAYS, "day")
     seen = []
 
@@ -192,7 +192,7 @@ def test_filter_of_an_input_applies_within_its_partition(lake: Lake) -> None:
     assert seen == [{"run": [1]}, {"run": [2]}]
 
 
-def test_row_of_another_partition_is_refused_and_nothing_is_left(lake: Lake) -> None:
+def test_row_of_another_partition_is_refused_and_leaves_no_files(lake: Lake) -> None:
     @dg.asset(partitions_def=REGIONS, metadata={"partition_expr": "region"})
     def events() -> pa.Table:
         return pa.table({"region": ["eu", "us"]})
@@ -231,7 +231,7 @@ def test_new_columns_are_added_in_schema_mode_add(lake: Lake) -> None:
     assert lake.rows("events") == [{"region": "eu", "price": None}, {"region": "us", "price": 1.5}]
 
 
-def test_partitions_reported_in_the_other_order_are_all_read(lake: Lake, instance) -> None:
+def test_partitions_reported_in_reverse_order_are_all_read(lake: Lake, instance) -> None:
     events = partitioned(lake, REGIONS, "region")
     seen = []
 
@@ -283,9 +283,7 @@ def test_declared_dataset_is_loaded_from_its_own_location_and_by_its_partitions(
     assert seen == [{"day": [datetime.fromisoformat(key)], "region": [area]} for key, area in regions.items()]
 
 
-def test_partitions_whose_keys_are_not_the_values_of_the_column_are_not_loaded_by_guesswork(
-    lake: Lake, instance
-) -> None:
+def test_partitions_whose_keys_differ_from_the_column_values_are_not_loaded(lake: Lake, instance) -> None:
     @dg.asset(partitions_def=REGIONS)
     def copies(events: pa.Table) -> None:
         raise AssertionError
@@ -308,7 +306,7 @@ def test_partitions_whose_keys_are_not_the_values_of_the_column_are_not_loaded_b
     assert "metadata needs 'partition_expr'" in str(failure.step_failure_data)
 
 
-def test_first_partition_of_an_asset_that_depends_on_its_previous_one_loads_no_rows(lake: Lake) -> None:
+def test_first_partition_of_an_asset_that_depends_on_its_previous_partition_loads_no_rows(lake: Lake) -> None:
     seen = []
 
     @dg.asset(
@@ -337,7 +335,7 @@ def test_first_partition_of_an_asset_that_depends_on_its_previous_one_loads_no_r
         (duckdb.DuckDBPyRelation, lambda frame: frame.columns),
     ],
 )
-def test_first_partition_loads_no_rows_of_the_columns_that_the_input_names(lake: Lake, frame_type, names) -> None:
+def test_first_partition_loads_an_empty_frame_with_the_columns_of_the_input(lake: Lake, frame_type, names) -> None:
     seen = []
 
     def total(context, total):

@@ -103,7 +103,7 @@ def test_retried_step_reads_the_same_version_again(table, instance) -> None:
     assert seen == [[1], [1]]
 
 
-def test_resource_works_outside_a_run_on_the_latest_version(table) -> None:
+def test_resource_outside_a_run_uses_the_latest_version(table) -> None:
     for number in (1, 2):
         result = table.write(ids(number), mode="append")
     assert result.metadata["dagster/row_count"].value == 2
@@ -126,7 +126,7 @@ def test_missing_dataset_is_a_failure_that_names_the_asset(table, instance) -> N
         (ids(1), "replace", "unknown mode 'replace'; expected one of append, overwrite"),
     ],
 )
-def test_what_cannot_be_written_is_rejected(table, frame, mode, message) -> None:
+def test_values_that_cannot_be_written_are_rejected(table, frame, mode, message) -> None:
     with pytest.raises(dg.Failure, match=message):
         table.write(frame, mode=mode)
     assert not Path(table.uri).exists()
@@ -170,14 +170,14 @@ def partitioned(**options):
     return dg.asset(events, key_prefix="raw", partitions_def=REGIONS)
 
 
-def test_run_for_a_partition_replaces_its_rows_only(table, instance) -> None:
+def test_run_for_a_partition_replaces_only_its_rows(table, instance) -> None:
     asset = partitioned(partition_by="region")
     runs = [run(instance, table, asset, partition_key=key).run_id for key in ("eu", "us", "eu")]
     stored = lance.dataset(table.uri).to_table().to_pylist()
     assert stored == [{"region": "us", "run": runs[1]}, {"region": "eu", "run": runs[2]}]
 
 
-def test_run_for_a_partition_without_partition_by_does_not_replace_the_rows_of_others(table, instance) -> None:
+def test_run_for_a_partition_without_partition_by_keeps_the_rows_of_other_partitions(table, instance) -> None:
     run(instance, table, partitioned(mode="append"), partition_key="eu")
     failed = run(instance, table, partitioned(), partition_key="us", raise_on_error=False)
     assert "requires partition_by" in str(failed.get_step_failure_events()[0].step_failure_data)

@@ -85,7 +85,7 @@ def test_a_run_launched_with_materialize_has_the_tags_of_the_ingest_job(project,
     assert run.tags.items() >= job_tags("ingest", "events").items()
 
 
-def test_a_run_of_several_assets_has_no_tags_of_one_dataset(project, instance) -> None:
+def test_a_run_of_several_assets_has_no_dataset_tags(project, instance) -> None:
     @dg.asset
     def other() -> None:
         """Belongs to the project."""

@@ -55,7 +55,7 @@ def test_every_configuration_field_is_listed_in_the_maintenance_guide() -> None:
             assert f"| `{name}` |" in GUIDE
 
 
-def test_every_option_of_the_command_line_is_a_field() -> None:
+def test_every_command_line_option_is_a_configuration_field() -> None:
     for name, operation in (
         ("compact", "CompactConfig"),
         ("cleanup", "CleanupConfig"),

@@ -245,7 +245,7 @@ def test_materializing_deletions_rewrites_only_fragments_with_deletions(lake) ->
     check(lake.uri, rows())
 
 
-def test_the_declared_deletion_threshold_holds_unless_another_is_given(lake) -> None:
+def test_the_declared_deletion_threshold_applies_unless_another_is_given(lake) -> None:
     """One row of ten is not more than a tenth."""
     job = lake.job("materialize_deletions")
     result = job.execute_in_process(instance=lake.instance)
@@ -298,7 +298,7 @@ def test_a_delete_without_a_predicate_is_refused(lake) -> None:
         lake.job("delete_rows").execute_in_process(instance=lake.instance)
 
 
-def test_a_delete_of_rows_already_gone_makes_no_version(lake, capsys, monkeypatch) -> None:
+def test_a_delete_of_rows_already_deleted_makes_no_version(lake, capsys, monkeypatch) -> None:
     """Two deletes of the same rows at once: one of them does nothing, and says so."""
     real = delete_rows.commit_delete
 
@@ -419,7 +419,7 @@ def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit
 
 
 @pytest.mark.parametrize("operation", ["compact", "delete_rows"])
-def test_the_last_step_of_a_maintenance_job_can_be_run_again_alone(lake, operation) -> None:
+def test_the_last_step_of_a_maintenance_job_can_be_run_again_by_itself(lake, operation) -> None:
     """As "re-execute from failure" does it: the same message, in another run."""
     first = lake.run(operation)
     version = lake.version()
@@ -469,7 +469,9 @@ def test_a_maintenance_job_of_a_broken_manifest_fails_with_one_message(lake, ope
     ],
 )
 @pytest.mark.sampled(5)
-def test_a_wrong_configuration_of_a_maintenance_job_names_the_value(lake, operation, config, expected) -> None:
+def test_an_invalid_configuration_of_a_maintenance_job_raises_an_error_that_names_the_value(
+    lake, operation, config, expected
+) -> None:
     before = files(lake.uri)
     assert expected in headline(lake.run(operation, **config))
     assert files(lake.uri) == before
@@ -487,7 +489,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_named(lake, capsys, operation) -> None:
+def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_reported(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
     assert "no task fits within max_source_bytes = 1; without this limit, " in capsys.readouterr().out

@@ -42,7 +42,7 @@ defs = project.definitions()
 
 
 @pytest.mark.slow
-def test_compaction_waits_for_the_ingest_of_another_process_and_takes_in_its_rows(command_line, tmp_path) -> None:
+def test_compaction_waits_for_the_ingest_of_another_process_and_includes_its_rows(command_line, tmp_path) -> None:
     uri = str(tmp_path / "lake" / "events.lance")
     write_fragments(uri, 4)
     dagster = command_line(tmp_path / "home", EVENTS_URI=uri)

@@ -156,7 +156,7 @@ def test_calls_with_different_spark_resources_are_refused_with_the_resource_key(
         dg.Definitions.merge(*calls)
 
 
-def test_no_automation_sensor_is_added() -> None:
+def test_definitions_add_no_automation_sensor() -> None:
     """Dagster refuses two that target one asset, so the project's own may target all."""
     for defs in two_calls():
         assert not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in defs.sensors)

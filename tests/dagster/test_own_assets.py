@@ -43,14 +43,14 @@ def materialize(defs: dg.Definitions, instance: dg.DagsterInstance) -> None:
     assert job.execute_in_process(instance=instance).success
 
 
-def test_dataset_without_a_source_has_every_job_but_ingest(defs: dg.Definitions) -> None:
+def test_dataset_without_a_source_has_every_job_except_ingest(defs: dg.Definitions) -> None:
     names = {job.name for job in defs.resolve_all_job_defs() if job.name.startswith("raw__")}
     assert names == {f"raw__events__{each}" for each in ("check", "cleanup", "compact", "delete_rows")} | {
         "raw__events__materialize_deletions"
     }
 
 
-def test_maintenance_compacts_what_the_asset_of_the_project_has_written(defs, instance, monkeypatch) -> None:
+def test_maintenance_compacts_rows_that_an_asset_of_the_project_has_written(defs, instance, monkeypatch) -> None:
     monkeypatch.setattr(
         rewrite_fragments,
         "rewrite_tasks",
@@ -68,13 +68,13 @@ def test_maintenance_compacts_what_the_asset_of_the_project_has_written(defs, in
     assert observed.asset_observation.tags["dagster/data_version"].startswith("3-")
 
 
-def test_checks_read_what_the_asset_of_the_project_has_written(defs, instance) -> None:
+def test_checks_read_rows_that_an_asset_of_the_project_has_written(defs, instance) -> None:
     materialize(defs, instance)
     result = defs.resolve_job_def("raw__events__check").execute_in_process(instance=instance)
     assert {evaluation.passed for evaluation in result.get_asset_check_evaluations()} == {True}
 
 
-def test_version_sensor_reports_commits_of_others_but_not_of_the_io_manager(defs, instance, io_manager) -> None:
+def test_version_sensor_reports_external_commits_but_not_those_of_the_io_manager(defs, instance, io_manager) -> None:
     sensor = defs.get_repository_def().get_sensor_def("lance_version_sensor")
     materialize(defs, instance)
     with dg.build_sensor_context(instance=instance, definitions=defs) as context:
@@ -87,7 +87,7 @@ def test_version_sensor_reports_commits_of_others_but_not_of_the_io_manager(defs
     assert (event.asset_key, event.tags["lance/writer"], event.metadata["lance/version"].value) == (KEY, "external", 3)
 
 
-def test_steps_pass_messages_although_the_projects_io_manager_stores_only_frames(
+def test_steps_exchange_messages_when_the_io_manager_of_the_project_stores_only_frames(
     tmp_path: Path, io_manager: LanceIOManager
 ) -> None:
     source = FileSource(format=SourceFormat.ENVIRONMENT)

@@ -80,7 +80,7 @@ def test_a_run_for_days_has_their_keys_and_windows() -> None:
     assert [each[None].key for each in several] == ["2024-03-10", "2024-03-11", "2024-03-12"]
 
 
-def test_a_run_for_several_dimensions_has_a_place_in_each() -> None:
+def test_a_run_for_several_dimensions_has_keys_or_windows_in_each() -> None:
     (only,) = _partitions_of_run(BOTH, partition_key=dg.MultiPartitionKey({"date": "2024-03-10", "area": "us"}))
     assert (only["area"].key, only["area"].window, only["date"].key) == ("us", None, "2024-03-10")
     assert only["date"].window is not None
@@ -93,5 +93,5 @@ def test_a_run_for_dynamic_partitions_has_their_keys() -> None:
         assert (only[None].key, only[None].window) == ("a|b", None)
 
 
-def test_a_run_without_partitions_has_none() -> None:
+def test_a_run_without_partitions_has_no_partition_keys() -> None:
     assert _partitions_of_run(None) == []

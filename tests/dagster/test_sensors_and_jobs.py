@@ -93,7 +93,7 @@ def test_a_sensor_waits_for_a_job_run_that_was_started_by_hand(eager, instance) 
     assert f"waiting for run {run.run_id} (materialize_deletions, last event at " in result.skip_reason.skip_message
 
 
-def test_after_the_requested_cleanup_nothing_is_due(eager, instance) -> None:
+def test_sensors_request_nothing_after_the_requested_cleanup(eager, instance) -> None:
     for _ in range(4):
         lance_core.write_dataset(pa.table({"id": [1]}), eager.uri, mode="append")
     defs = eager.definitions()

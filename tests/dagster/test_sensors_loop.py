@@ -159,7 +159,7 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
     }
 
 
-def test_each_change_of_data_runs_downstream_once_and_maintenance_never(daemon, project) -> None:
+def test_each_data_change_triggers_one_downstream_run_and_maintenance_triggers_none(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     daemon.watch()
@@ -227,7 +227,7 @@ def test_reported_maintenance_without_history_triggers_no_downstream_run(daemon,
     assert data_version_observed(daemon) == before
 
 
-def test_an_observation_keeps_the_data_version_when_the_history_is_gone(daemon, project) -> None:
+def test_an_observation_keeps_the_data_version_when_the_history_was_removed(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     before = data_version_at(uri, None)

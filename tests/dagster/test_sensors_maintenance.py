@@ -201,7 +201,7 @@ def test_incomplete_maintenance_of_a_run_is_requested_again_after_a_pause(watche
         clock.ahead = 0
 
 
-def test_the_pause_between_requests_is_at_most_a_day(watched, clock) -> None:
+def test_the_pause_between_requests_never_exceeds_a_day(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     for _ in range(12):
@@ -212,7 +212,7 @@ def test_the_pause_between_requests_is_at_most_a_day(watched, clock) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_requested_run_is_waited_for_without_reading_the_dataset(watched, clock) -> None:
+def test_a_sensor_waits_for_a_requested_run_without_reading_the_dataset(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.STARTED)
@@ -256,7 +256,7 @@ def test_a_lost_cursor_repeats_the_same_run_key(watched) -> None:
     assert second.run_key == first.run_key
 
 
-def test_after_the_compaction_nothing_is_due(watched) -> None:
+def test_a_compaction_sensor_requests_nothing_after_the_compaction(watched) -> None:
     watched.fill(6)
     watched.tick()
     lance.dataset(watched.uri()).optimize.compact_files(target_rows_per_fragment=100)
@@ -279,7 +279,7 @@ def test_a_plan_without_work_is_not_requested(watched) -> None:
 
 
 @pytest.mark.parametrize("other", ["compact", "materialize_deletions"])
-def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
+def test_a_rewrite_is_not_requested_while_another_rewrite_of_the_dataset_runs(watched, other) -> None:
     watched.fill(4)
     lance.dataset(watched.uri()).delete("id < 4")
     run_id = watched.start_run(other)
@@ -306,7 +306,7 @@ def test_a_silent_run_is_waited_for_only_for_a_limited_time(watched, monkeypatch
     assert len(watched.tick()) == 1
 
 
-def test_a_dry_run_is_not_waited_for(watched) -> None:
+def test_a_sensor_does_not_wait_for_a_dry_run(watched) -> None:
     watched.fill(4)
     tags = {"lance/dataset": "events", "lance/op": "compact"}
     for dry_run in (True, False):
@@ -318,7 +318,7 @@ def test_a_dry_run_is_not_waited_for(watched) -> None:
 
 
 @pytest.mark.parametrize("op", ["compact", "materialize_deletions", "cleanup"])
-def test_a_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
+def test_a_sensor_waits_for_a_running_ingest_of_the_dataset(watched, op) -> None:
     watched.fill(4)
     lance.dataset(watched.uri()).delete("id > 0")
     ingest = watched.start_run("ingest")
@@ -328,7 +328,7 @@ def test_a_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
     assert len(watched.tick(op)) == 1
 
 
-def test_a_running_materialization_of_the_asset_by_any_job_is_waited_for(watched) -> None:
+def test_a_sensor_waits_for_a_running_materialization_of_the_asset_by_any_job(watched) -> None:
     """As the web interface launches it, without tags of the project."""
 
     @dg.asset
@@ -359,7 +359,7 @@ def test_consecutive_ingests_do_not_delay_maintenance_forever(watched) -> None:
     assert watched.instance.get_run_by_id(third).status is dg.DagsterRunStatus.STARTED
 
 
-def test_unrelated_runs_are_not_waited_for(watched) -> None:
+def test_a_sensor_does_not_wait_for_unrelated_runs(watched) -> None:
     watched.fill(4)
     watched.start_run("ingest", "users")
     watched.start_run("cleanup")
@@ -465,7 +465,7 @@ def mix_namings(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [corrupt, replace_by_file, mix_namings])
 @pytest.mark.parametrize("op", ["compact", "materialize_deletions"])
-def test_a_broken_dataset_does_not_stop_the_others(watched, op, spoil: Callable[[Path], None]) -> None:
+def test_a_broken_dataset_does_not_block_other_datasets(watched, op, spoil: Callable[[Path], None]) -> None:
     watched.names = ("broken", "events")
     watched.fill(1, name="broken")
     watched.fill(4)
@@ -478,7 +478,7 @@ def test_a_broken_dataset_does_not_stop_the_others(watched, op, spoil: Callable[
     assert "; events: version 5 unchanged: " in watched.reason
 
 
-def test_a_broken_tag_skips_the_cleanup_of_its_dataset_alone(watched) -> None:
+def test_a_broken_tag_skips_only_the_cleanup_of_its_dataset(watched) -> None:
     watched.names = ("broken", "events")
     watched.fill(4, name="broken")
     watched.fill(4)
@@ -510,7 +510,7 @@ def test_a_recreated_dataset_is_examined_again(watched) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", '{"format": 99}', '{"format": 1, "datasets": {"events": {"x": 1}}}'])
-def test_an_unreadable_cursor_counts_as_none(watched, cursor) -> None:
+def test_an_unreadable_cursor_is_treated_as_a_missing_cursor(watched, cursor) -> None:
     watched.fill(4)
     watched.cursors["compact"] = cursor
     assert len(watched.tick()) == 1

@@ -189,7 +189,7 @@ def test_an_unknown_operation_counts_as_a_change(followed, monkeypatch) -> None:
     assert [event[0] for event in kinds(followed.tick())] == ["materialization"]
 
 
-def test_a_commit_of_a_run_is_left_to_that_run(followed) -> None:
+def test_a_commit_of_a_run_is_not_reported_by_the_sensor(followed) -> None:
     followed.append(0)
     followed.tick()
     run_id = start_run(followed.instance)
@@ -246,7 +246,7 @@ def test_a_silent_run_is_waited_for_only_for_a_limited_time(followed, monkeypatc
     assert [event.tags["lance/writer"] for event in events] == ["run", "external"]
 
 
-def test_a_queued_run_and_one_whose_process_lives_are_waited_for(followed, monkeypatch) -> None:
+def test_the_sensor_waits_for_queued_runs_and_runs_whose_process_is_alive(followed, monkeypatch) -> None:
     started = dg.DagsterRunStatus.STARTED
     tags = {MACHINE_TAG: machine(), PROCESS_TAG: process_identity()}
     noted = create_run_for_test(followed.instance, "work", status=started, tags=tags)
@@ -284,7 +284,7 @@ def test_unreported_maintenance_of_a_running_run_does_not_delay_later_reports(fo
     followed.skip()
 
 
-def test_the_first_tick_waits_for_a_run_too(followed) -> None:
+def test_the_first_tick_also_waits_for_a_run(followed) -> None:
     followed.append(0)
     run_id = start_run(followed.instance)
     followed.append(1, run_id=run_id)
@@ -370,7 +370,7 @@ def test_a_recorded_change_among_removed_versions_is_not_reported_again(followed
     assert kinds(followed.tick()) == [("observation", recorded.tags["dagster/data_version"], "rewrite")]
 
 
-def test_the_data_version_recorded_of_a_later_version_holds_for_earlier_ones(followed) -> None:
+def test_the_data_version_recorded_for_a_later_version_applies_to_earlier_versions(followed) -> None:
     """A run that needs several commits reports the last one; the first one that is left may be another."""
     for value in range(4):
         followed.append(value)
@@ -426,7 +426,7 @@ def test_restored_earlier_rows_are_reported_as_a_change(followed) -> None:
     assert kinds(followed.tick()) == [("materialization", "5-unknown", "update_config")]
 
 
-def test_a_recreated_dataset_is_reported_from_the_start(followed) -> None:
+def test_a_recreated_dataset_is_reported_from_its_first_version(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -456,7 +456,7 @@ def test_a_tick_reports_a_bounded_number_of_versions(followed, monkeypatch) -> N
     assert reported == list(range(2, 9))
 
 
-def test_broken_datasets_do_not_stop_the_others(followed, tmp_path) -> None:
+def test_broken_datasets_do_not_block_other_datasets(followed, tmp_path) -> None:
     followed.names = ("corrupt", "a_file", "mixed", "events", "missing")
     for name in ("corrupt", "events", "mixed"):
         followed.append(1, name)
@@ -477,7 +477,7 @@ def test_broken_datasets_do_not_stop_the_others(followed, tmp_path) -> None:
     assert [event.asset_key for event in followed.tick()] == [EVENTS]
 
 
-def test_a_damaged_version_is_passed_over_once_there_is_a_newer_one(followed) -> None:
+def test_a_damaged_version_is_skipped_once_a_newer_version_exists(followed) -> None:
     followed.append(0)
     followed.tick()
     followed.append(1)
@@ -520,7 +520,7 @@ def test_a_change_that_cannot_be_read_is_reported_without_metrics(followed, monk
         '{"format": 1, "datasets": {"events": {"version": 1, "stamp": null, "content": "", "data_version": "1-a"}}}',
     ],
 )
-def test_an_unreadable_cursor_counts_as_none(followed, cursor) -> None:
+def test_an_unreadable_cursor_is_treated_as_a_missing_cursor(followed, cursor) -> None:
     followed.append(1)
     followed.cursor = cursor
     assert len(followed.tick()) == 1
@@ -605,7 +605,7 @@ def test_an_external_commit_that_changed_no_row_keeps_the_data_version(followed,
     assert (kind, version) == ("materialization", data_version_at(followed.uri(), 3))
 
 
-def test_a_commit_that_changed_no_row_is_not_a_change_without_history(followed) -> None:
+def test_a_commit_that_changed_no_row_does_not_count_as_a_change_when_history_is_missing(followed) -> None:
     followed.append(1)
     followed.tick()
     before = data_version_at(followed.uri(), None)

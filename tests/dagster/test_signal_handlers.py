@@ -28,7 +28,7 @@ def idle() -> None:
 
 
 @pytest.mark.skipif(_WORKER in os.environ, reason="forks; the tests below run it in a process without other threads")
-def test_a_run_in_the_process_leaves_forked_pools_working() -> None:
+def test_an_in_process_run_leaves_forked_pools_working() -> None:
     """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
     assert idle.execute_in_process().success
     fork = multiprocessing.get_context("fork")
@@ -41,9 +41,9 @@ def test_a_run_in_the_process_leaves_forked_pools_working() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
+def test_a_pool_terminates_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
     """A shell without job control starts background commands with SIGINT ignored."""
-    test = f"{Path(__file__).name}::{test_a_run_in_the_process_leaves_forked_pools_working.__name__}"
+    test = f"{Path(__file__).name}::{test_an_in_process_run_leaves_forked_pools_working.__name__}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", f"tests/dagster/{test}"],
         cwd=REPOSITORY,

@@ -110,7 +110,7 @@ def test_a_dataset_is_downstream_of_the_asset_of_its_source() -> None:
     assert parents == {dg.AssetKey(["lake", "events"]), dg.AssetKey("weather")}
 
 
-def test_options_of_sources_are_not_shown() -> None:
+def test_options_of_sources_are_not_shown_in_the_repr() -> None:
     for source in (
         SqlSource(sql="SELECT 1", jdbc={"url": "jdbc:x", "password": "canary"}),
         AssetSource(key="a", uri="/a", storage_options={"key": "canary"}),
@@ -124,7 +124,7 @@ def test_an_incomplete_sql_source_is_refused(sql, jdbc) -> None:
         SqlSource(sql=sql, jdbc=jdbc)
 
 
-def test_a_dataset_that_an_asset_of_the_project_writes_has_everything_but_an_ingest(tmp_path, instance) -> None:
+def test_a_dataset_written_by_an_asset_of_the_project_has_everything_except_an_ingest(tmp_path, instance) -> None:
     uri = str(tmp_path / "mine.lance")
 
     @dg.asset

@@ -57,12 +57,12 @@ def test_the_steps_of_a_run_share_one_session_which_ends_with_it(sessions) -> No
     assert len(sessions.started) == len(sessions.stopped) == 1
 
 
-def test_the_session_ends_with_a_run_that_failed(sessions) -> None:
+def test_the_session_ends_when_the_run_fails(sessions) -> None:
     assert not run(SparkResource(), touches=1, fails=True).success
     assert len(sessions.started) == len(sessions.stopped) == 1
 
 
-def test_a_spark_session_that_runs_already_is_used_and_left_running(sessions, monkeypatch) -> None:
+def test_an_existing_spark_session_is_used_and_left_running(sessions, monkeypatch) -> None:
     monkeypatch.setattr(spark_module, "_is_running", lambda: True)
     assert run(SparkResource(), touches=1).success
     assert len(sessions.started) == 1
@@ -74,7 +74,7 @@ def test_dotted_and_nested_spark_settings_are_both_accepted(sessions) -> None:
     assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
 
 
-def test_a_remote_resource_is_a_session_of_that_server(sessions) -> None:
+def test_a_remote_resource_provides_a_session_of_the_given_server(sessions) -> None:
     run(SparkResource(remote="sc://127.0.0.1:15002", spark_config={"spark.app.name": "nightly"}), touches=1)
     assert sessions.started == [{"spark.app.name": "nightly", "spark.remote": "sc://127.0.0.1:15002"}]
 

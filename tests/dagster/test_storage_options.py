@@ -131,7 +131,7 @@ def test_every_job_and_sensor_opens_the_dataset_with_the_declared_options(projec
     assert sorted(rows) == [1, 3, 4, 5]
 
 
-def test_a_missing_environment_variable_of_an_option_is_named(project, monkeypatch) -> None:
+def test_a_missing_environment_variable_of_a_storage_option_is_named_in_the_error(project, monkeypatch) -> None:
     monkeypatch.delenv(SECRET)
     dg.Definitions.validate_loadable(project.definitions())
     expected = (

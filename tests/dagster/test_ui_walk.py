@@ -139,7 +139,7 @@ def test_the_catalog_lists_datasets_with_kinds_groups_and_descriptions(walk: Wal
     assert lines.count("lance") == 4
 
 
-def test_the_graph_of_a_group_shows_kinds_checks_and_what_is_downstream(walk: Walk) -> None:
+def test_the_graph_of_a_group_shows_kinds_checks_and_downstream_assets(walk: Walk) -> None:
     walk.visit(f"/locations/{LOCATION}/asset-groups/lake/lineage", "8 / 8 Passed", "71% filled", height=880)
     walk.picture("graph")
     lines = walk.lines()
@@ -160,7 +160,7 @@ def test_the_overview_of_a_dataset_shows_its_declaration_and_columns(walk: Walk)
     assert "lake__app_events__ingest" in definition
 
 
-def test_a_materialization_says_what_was_committed(walk: Walk) -> None:
+def test_a_materialization_shows_what_was_committed(walk: Walk) -> None:
     time = walk.time_of(9, "lake", "app-events")
     walk.visit(f"/assets/lake/app-events?view=events&time={time}", "append: +250 rows, v9", height=1200)
     walk.picture("materialization")
@@ -176,7 +176,7 @@ def test_a_materialization_says_what_was_committed(walk: Walk) -> None:
     assert not re.search(r"[0-9a-f]{16}|[0-9a-f]{8}-[0-9a-f]{4}-", read)
 
 
-def test_the_health_card_grades_the_version_and_says_what_is_due(walk: Walk) -> None:
+def test_the_health_card_grades_the_version_and_shows_which_maintenance_is_due(walk: Walk) -> None:
     walk.visit(
         "/assets/lake/app-events?view=events", "append by another program", "Reported", "B · version 10", height=1000
     )
@@ -193,7 +193,7 @@ def test_the_fragments_are_drawn_as_an_image(walk: Walk) -> None:
     assert walk.page.get_by_alt_text("rows per fragment").evaluate("image => image.naturalWidth") == 420
 
 
-def test_numbers_of_the_versions_are_plotted(walk: Walk) -> None:
+def test_metrics_of_the_versions_are_plotted(walk: Walk) -> None:
     walk.visit("/assets/lake/app-events", "Plots")
     walk.page.get_by_text("Plots").first.click()
     walk.page.get_by_text("lance/bytes_total").first.wait_for()
@@ -204,7 +204,7 @@ def test_numbers_of_the_versions_are_plotted(walk: Walk) -> None:
     assert walk.page.locator("canvas").count() >= 4
 
 
-def test_checks_say_what_was_found_and_where(walk: Walk) -> None:
+def test_checks_show_what_was_found_and_where(walk: Walk) -> None:
     walk.visit("/assets/lake/trips?view=checks&checkDetail=key_unique", "Latest execution", "Passed")
     walk.page.get_by_text("Succeeded").nth(7).wait_for()
     walk.picture("checks")
@@ -215,7 +215,7 @@ def test_checks_say_what_was_found_and_where(walk: Walk) -> None:
     assert "trip_id is unique in 400 rows" in lines
 
 
-def test_partitions_show_which_days_exist_and_what_the_last_run_replaced(walk: Walk) -> None:
+def test_the_partitions_page_shows_which_days_exist_and_what_the_last_run_replaced(walk: Walk) -> None:
     walk.visit("/assets/lake/trips?view=partitions&partition=2026-03-04", "overwrite_partition:", "Missing (4)")
     walk.picture("partitions")
     lines = walk.lines()
@@ -247,7 +247,7 @@ def test_one_sensor_of_each_kind_serves_all_datasets(walk: Walk) -> None:
     assert shown == ["lance_cleanup_sensor", "lance_compaction_sensor", "lance_deletion_sensor", "lance_version_sensor"]
 
 
-def test_a_cleanup_is_launched_and_its_observation_says_what_it_removed(walk: Walk) -> None:
+def test_a_launched_cleanup_records_an_observation_that_shows_what_it_removed(walk: Walk) -> None:
     """Comes last, because it changes what the other stops see."""
     walk.visit(f"/locations/{LOCATION}/jobs/lake__app_events__cleanup/playground", "retain_versions: 3")
     walk.page.get_by_role("button", name="Launch Run").click()

@@ -68,7 +68,7 @@ class Users:
         return {row["id"]: row["name"] for row in read}
 
 
-def test_runs_replace_rows_by_key_and_add_the_rest_in_one_version_each(tmp_path, instance) -> None:
+def test_each_run_replaces_rows_by_key_and_adds_the_rest_in_one_version(tmp_path, instance) -> None:
     users = Users(tmp_path, instance)
     assert users.ingest(rows({1: "a", 2: "b"})).success
     result = users.ingest(rows({3: "c", 2: "B"}))
@@ -80,7 +80,7 @@ def test_runs_replace_rows_by_key_and_add_the_rest_in_one_version_each(tmp_path,
     assert metadata["dagster/row_count"].value == 3
 
 
-def test_the_same_rows_again_change_nothing_but_the_version(tmp_path, instance) -> None:
+def test_an_upsert_of_the_same_rows_changes_nothing_but_the_version(tmp_path, instance) -> None:
     users = Users(tmp_path, instance)
     for _ in range(3):
         assert users.ingest(rows({1: "a", 2: "b"})).success
@@ -89,7 +89,7 @@ def test_the_same_rows_again_change_nothing_but_the_version(tmp_path, instance) 
     assert lance.dataset(users.uri).version == 3
 
 
-def test_keys_may_have_several_columns_and_be_the_declared_primary_key(tmp_path, instance) -> None:
+def test_upsert_keys_may_be_several_columns_or_the_declared_primary_key(tmp_path, instance) -> None:
     users = Users(tmp_path, instance, upsert_by=())
     schema = pa.schema([KEY, pa.field("name", pa.string())])
     assert users.ingest(rows({1: "a", 2: "b"}).cast(schema)).success
@@ -109,7 +109,7 @@ def test_keys_may_have_several_columns_and_be_the_declared_primary_key(tmp_path,
         (rows({7: "x", None: "y"}), "row 1 has a null in its key (id = None)"),
     ],
 )
-def test_rows_without_a_unique_key_fail_the_step_and_leave_nothing(
+def test_rows_with_a_repeated_key_fail_the_step_and_leave_no_files(
     tmp_path, instance, new: pa.Table, message: str, is_first: bool
 ) -> None:
     users = Users(tmp_path, instance)
@@ -155,7 +155,7 @@ def test_a_run_may_choose_the_mode_and_its_keys(tmp_path, instance) -> None:
     assert users.found() == {1: "a", 5: "b"}
 
 
-def test_upsert_into_stable_row_ids_keeps_them_and_leaves_no_files(tmp_path, instance) -> None:
+def test_upsert_into_a_dataset_with_stable_row_ids_keeps_them_and_leaves_no_files(tmp_path, instance) -> None:
     users = Users(tmp_path, instance)
     lance.write_dataset(rows({1: "a", 2: "b"}), users.uri, enable_stable_row_ids=True)
     assert users.ingest(rows({3: "c", 2: "B"})).success
@@ -164,7 +164,7 @@ def test_upsert_into_stable_row_ids_keeps_them_and_leaves_no_files(tmp_path, ins
     assert len(users.files()) == 2
 
 
-def test_a_run_for_partitions_upserts_their_rows_only(tmp_path, instance) -> None:
+def test_a_run_for_partitions_upserts_only_their_rows(tmp_path, instance) -> None:
     def of_day(context: SourceContext) -> pa.Table:
         return pa.table({"id": [1, 2], "day": list(context.partition_keys) * 2, "run": [context.run_id] * 2})
 
@@ -186,7 +186,7 @@ def test_a_run_for_partitions_upserts_their_rows_only(tmp_path, instance) -> Non
     ]  # fmt: skip
 
 
-def test_upserts_at_the_same_time_never_add_a_key_twice(tmp_path, instance) -> None:
+def test_concurrent_upserts_never_add_a_key_twice(tmp_path, instance) -> None:
     users = Users(tmp_path, instance)
     users.ingest(rows({0: "first"}))
     staged = [

@@ -239,7 +239,7 @@ def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
 
 @pytest.mark.parametrize("make", [_make, _make_and_append], ids=["made", "written"])
 @pytest.mark.sampled(1)
-def test_a_branch_that_is_made_while_another_of_its_name_is_deleted_stays(
+def test_a_branch_created_while_another_branch_of_the_same_name_is_deleted_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Verb
 ) -> None:
     made = 0
@@ -253,7 +253,7 @@ def test_a_branch_that_is_made_while_another_of_its_name_is_deleted_stays(
 
 
 @pytest.mark.parametrize("make_table", [_leftover, lambda uri: _table(uri, grown=False)], ids=["leftover", "whole"])
-def test_a_delete_while_a_branch_is_made_leaves_a_whole_one_or_none(
+def test_a_delete_during_the_creation_of_a_branch_leaves_a_complete_branch_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_table: Callable[[str], str]
 ) -> None:
     for outcome in _at_each_call(monkeypatch, tmp_path, make_table, _make, _delete):

@@ -41,7 +41,7 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("versions", [[2] * NUM_WRITERS, [1, 2] * (NUM_WRITERS // 2)], ids=["same", "different"])
-def test_at_most_one_of_many_writers_makes_a_branch(uri: str, versions: list[int]) -> None:
+def test_at_most_one_of_many_writers_creates_a_branch(uri: str, versions: list[int]) -> None:
     """Of writers that start from one version exactly one; those of different versions may all give way."""
     barrier = Barrier(NUM_WRITERS)
 
@@ -68,7 +68,7 @@ def test_at_most_one_of_many_writers_makes_a_branch(uri: str, versions: list[int
         assert (branch.version, branch.count_rows()) == (winner, {1: 5, 2: 6}[winner])
 
 
-def test_no_row_is_lost_on_a_branch(uri: str) -> None:
+def test_simultaneous_appends_to_a_branch_lose_no_row(uri: str) -> None:
     lance_core.dataset(uri).create_branch("b")
     barrier = Barrier(NUM_WRITERS)
 
@@ -89,7 +89,7 @@ def test_no_row_is_lost_on_a_branch(uri: str) -> None:
         assert reader.dataset(uri).count_rows() == 6
 
 
-def test_simultaneous_branch_creates_and_deletes_keep_the_main_branch_whole(uri: str) -> None:
+def test_simultaneous_branch_creates_and_deletes_leave_the_main_branch_intact(uri: str) -> None:
     barrier = Barrier(NUM_WRITERS)
 
     def work(number: int) -> None:
@@ -114,7 +114,7 @@ def test_simultaneous_branch_creates_and_deletes_keep_the_main_branch_whole(uri:
 
 @pytest.mark.parametrize("module", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("num_appends", [1, 2])
-def test_a_branch_that_others_continue_at_once_is_kept(
+def test_a_branch_that_other_writers_continue_immediately_is_kept(
     uri: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, num_appends: int
 ) -> None:
     made = branches.create_ref
@@ -135,7 +135,7 @@ def test_a_branch_that_others_continue_at_once_is_kept(
 
 
 @pytest.mark.parametrize(("num_appends", "cleans_up"), [(1, False), (2, False), (1, True), (3, True)])
-def test_a_clone_that_others_continue_at_once_is_kept_or_unknown(
+def test_a_clone_that_other_writers_continue_immediately_is_kept_or_has_an_unknown_outcome(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_appends: int, cleans_up: bool
 ) -> None:
     target = str(tmp_path / "clone")
@@ -247,7 +247,7 @@ HANDLES_OF_A_BRANCH = {
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
 @pytest.mark.parametrize("handle", HANDLES_OF_A_BRANCH)
 @pytest.mark.sampled(15)
-def test_handle_that_knows_its_branch_goes_on_after_a_cleanup(uri: str, handle: str, change: str) -> None:
+def test_handle_of_a_branch_can_still_be_used_after_a_cleanup(uri: str, handle: str, change: str) -> None:
     kept = HANDLES_OF_A_BRANCH[handle](lance_core.dataset(uri).create_branch("b", 2))
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
@@ -256,7 +256,7 @@ def test_handle_that_knows_its_branch_goes_on_after_a_cleanup(uri: str, handle: 
     lance.dataset(branch).to_table()
 
 
-def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
+def test_compaction_of_a_branch_finishes_when_its_version_is_cleaned_up(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
@@ -276,7 +276,7 @@ def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
-def test_a_writer_clock_ahead_does_not_merge_a_branch_with_its_predecessor(
+def test_a_writer_with_a_fast_clock_does_not_confuse_a_branch_with_its_predecessor(
     uri: str, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version of the old branch looks younger than the new branch."""
@@ -297,7 +297,7 @@ def test_a_writer_clock_ahead_does_not_merge_a_branch_with_its_predecessor(
 
 
 @pytest.mark.parametrize("num_appends", [0, 1, 2])
-def test_creator_of_a_branch_that_backs_off_removes_no_version_of_others(
+def test_branch_creation_that_backs_off_removes_no_version_of_other_writers(
     uri: str, num_appends: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first version was removed as that of a maker who was killed; another has its number."""

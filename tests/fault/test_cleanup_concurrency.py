@@ -86,7 +86,7 @@ def test_cleanups_while_pylance_writes_for_a_long_time_remove_no_referenced_file
     _clean_while_others_write(str(tmp_path / "table"), rounds=600, seed=seed)
 
 
-def test_simultaneous_cleanups_leave_the_same_files_as_one(tmp_path: Path) -> None:
+def test_simultaneous_cleanups_leave_the_same_files_as_a_single_cleanup(tmp_path: Path) -> None:
     table = AgedTable(tmp_path / "table")
     for number, action in enumerate([create, *[append, delete, overwrite, append, compact, delete, overwrite] * 3]):
         table.step(60 - number, action)

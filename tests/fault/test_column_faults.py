@@ -167,7 +167,7 @@ def check_every_call(source: Path, name: str, when: When, *rival: object) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_of_columns_with_one_failed_call_leaves_old_or_new_columns(
+def test_a_column_change_with_one_failed_call_leaves_the_old_or_new_columns(
     source: Path, name: str, when: When
 ) -> None:
     check_every_call(source, name, when)

@@ -230,7 +230,7 @@ def test_a_transaction_that_is_retried_until_it_succeeds_is_committed_once(bench
             assert lance_core.dataset(URI).to_table()["a"].to_pylist() == [1, 2, 3, 4, 5]
 
 
-def test_data_files_of_a_failed_write_are_removed_while_no_commit_was_tried(bench: Bench) -> None:
+def test_data_files_of_a_failed_write_are_removed_when_no_commit_was_attempted(bench: Bench) -> None:
     dry, _ = bench.run("append", no_fault, retryable=False)
     for call in dry.calls:
         if call.method not in ("create", "write", "commit"):

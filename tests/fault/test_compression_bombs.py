@@ -48,7 +48,7 @@ def frame() -> bytes:
 
 
 @pytest.mark.parametrize("prefix", [struct.pack("<Q", BOMB_BYTES), b""], ids=["stated", "bare"])
-def test_compressed_data_that_no_row_needs_is_not_unpacked(tmp_path: Path, frame: bytes, prefix: bytes) -> None:
+def test_compressed_data_that_no_row_needs_is_not_decompressed(tmp_path: Path, frame: bytes, prefix: bytes) -> None:
     path = tmp_path / "bomb.lance"
     path.write_bytes(file_with(prefix + frame, path))
     num_bytes = sum(len(f"abc{i}" * 5) for i in range(200))
@@ -60,7 +60,7 @@ def test_compressed_data_that_no_row_needs_is_not_unpacked(tmp_path: Path, frame
 
 
 @pytest.mark.parametrize("stated", [100, 1 << 40, (1 << 64) - 1])
-def test_a_stated_size_other_than_that_of_the_frame_raises_corrupt_data(tmp_path: Path, stated: int) -> None:
+def test_a_recorded_size_that_differs_from_the_frame_raises_corrupt_data(tmp_path: Path, stated: int) -> None:
     path = tmp_path / "bomb.lance"
     path.write_bytes(file_with(struct.pack("<Q", stated) + zstandard.compress(bytes(10_000)), path))
     with bounded_memory(path.stat().st_size), pytest.raises(CorruptDataError, match="does not contain valid zstd data"):

@@ -76,13 +76,13 @@ def _removed_after_a_week(uri: str, directory: str, part: str) -> None:
     lance_core.dataset(uri).validate()
 
 
-def test_an_append_killed_within_a_data_file_leaves_an_orphaned_file(uri: str) -> None:
+def test_an_append_killed_while_writing_a_data_file_leaves_an_orphaned_file(uri: str) -> None:
     _killed(uri, _append, "write", "data/.tmp")
     _goes_on(uri, 1, 3)
     _removed_after_a_week(uri, "data", ".tmp")
 
 
-def test_an_append_killed_after_its_data_files_leaves_orphaned_files(uri: str) -> None:
+def test_an_append_killed_after_writing_its_data_files_leaves_orphaned_files(uri: str) -> None:
     before = set(_left(uri, "data"))
     _killed(uri, _append, "open", "_transactions/")
     (orphan,) = set(_left(uri, "data")) - before
@@ -97,7 +97,7 @@ def test_a_delete_killed_before_a_rename_leaves_a_temporary_file(uri: str, direc
     _removed_after_a_week(uri, directory, ".tmp")
 
 
-def test_an_append_killed_after_its_transaction_leaves_an_orphaned_file(uri: str) -> None:
+def test_an_append_killed_after_writing_its_transaction_leaves_an_orphaned_file(uri: str) -> None:
     before = set(_left(uri, "_transactions"))
     _killed(uri, _append, "open", "#1")
     (orphan,) = set(_left(uri, "_transactions")) - before
@@ -127,21 +127,21 @@ def test_a_cleanup_removes_the_staged_name_and_keeps_the_manifest(uri: str) -> N
     _goes_on(uri, 2, 6)
 
 
-def test_an_append_killed_before_its_hint_is_committed(uri: str) -> None:
+def test_an_append_killed_before_writing_its_version_hint_is_committed(uri: str) -> None:
     _killed(uri, _append, "open", "latest_version_hint")
     assert b'"version":1' in (Path(uri) / "_versions" / "latest_version_hint.json").read_bytes()
     _goes_on(uri, 2, 6)
     assert b'"version":4' in (Path(uri) / "_versions" / "latest_version_hint.json").read_bytes()
 
 
-def test_an_append_killed_within_its_hint_is_committed(uri: str) -> None:
+def test_an_append_killed_while_writing_its_version_hint_is_committed(uri: str) -> None:
     _killed(uri, _append, "write", "latest_version_hint")
     _goes_on(uri, 2, 6)
     _removed_after_a_week(uri, "_versions", ".tmp")
 
 
 @pytest.mark.parametrize("part", ["data/", "_versions/", "_transactions/"])
-def test_an_append_killed_within_its_automatic_cleanup_is_committed(uri: str, part: str) -> None:
+def test_an_append_killed_during_its_automatic_cleanup_is_committed(uri: str, part: str) -> None:
     lance_core.write_dataset(ROWS, uri, mode="overwrite")
     lance_core.dataset(uri).update_config({"lance.auto_cleanup.interval": "4", "lance.auto_cleanup.min_age": "0s"})
 
@@ -220,7 +220,7 @@ def test_a_branch_whose_record_was_removed_can_be_recreated(uri: str, repair: st
     _goes_on(uri, 1, 3)
 
 
-def test_a_branch_killed_during_its_removal_can_be_created_again(uri: str) -> None:
+def test_a_branch_whose_removal_was_killed_can_be_created_again(uri: str) -> None:
     """What is left of a removal that died among the files is no branch, and removing it again goes on."""
     lance.dataset(uri).create_branch("b").delete("a = 1")
     _killed(uri, lambda uri: lance_core.dataset(uri).branches.delete("b"), "unlink", "tree/b/_transactions", after=True)

@@ -146,7 +146,7 @@ def test_a_commit_killed_after_placing_its_manifest_is_finished(table: Table) ->
     assert table.staged() == []
 
 
-def test_a_commit_killed_after_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
+def test_a_commit_killed_after_writing_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
     _killed(table, SqlManifests, "finish", after=True)
     assert table.row(2) == f"_versions/{manifest_name(2)}"
     _goes_on(table, 2)
@@ -172,5 +172,5 @@ def test_a_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -
     _goes_on(table, 1)
 
 
-def test_the_external_commit_has_the_steps_that_are_tested() -> None:
+def test_every_step_of_an_external_commit_is_tested() -> None:
     assert {"create", "_publish"} <= set(vars(ExternalCommit))

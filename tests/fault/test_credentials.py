@@ -67,7 +67,7 @@ def failure(ask: Callable[[], object]) -> str:
         f"memory://user:{CANARY}@host/x",
     ],
 )
-def test_uris_with_secrets_are_refused_and_not_repeated(logged: pytest.LogCaptureFixture, uri: str) -> None:
+def test_uris_with_secrets_are_refused_without_being_shown(logged: pytest.LogCaptureFixture, uri: str) -> None:
     assert CANARY not in failure(lambda: lance_core.dataset(uri, storage_options=NOWHERE))
     assert CANARY not in failure(lambda: lance_core.write_dataset(ROWS, uri, storage_options=NOWHERE))
 
@@ -125,7 +125,7 @@ def test_an_unreachable_database_is_reported_without_credentials(logged: pytest.
 
 
 @pytest.mark.parametrize("path", [f"s3://user:{CANARY}@bucket/x", f"s3://bucket/x?sig={CANARY}"])
-def test_no_base_path_carries_a_secret(logged: pytest.LogCaptureFixture, tmp_path: Path, path: str) -> None:
+def test_no_base_path_contains_a_secret(logged: pytest.LogCaptureFixture, tmp_path: Path, path: str) -> None:
     uri = str(tmp_path / "table")
     base = lance_core.DatasetBasePath(path, name="base")
     with pytest.raises(InvalidInputError) as raised:

@@ -113,10 +113,10 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_deletes_killed_at_random_moments_keep_what_they_acknowledged(tmp_path: Path) -> None:
+def test_acknowledged_deletes_survive_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=6, seed=1)
 
 
 @pytest.mark.soak
-def test_deletes_killed_many_times_keep_what_they_acknowledged(tmp_path: Path) -> None:
+def test_acknowledged_deletes_survive_many_kills(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=25, seed=2)

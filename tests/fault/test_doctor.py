@@ -212,7 +212,7 @@ def test_the_doctor_command_repairs_only_with_apply(uri: str, capsys: pytest.Cap
     assert shown() == "no problems found\n"
 
 
-def test_the_doctor_command_refuses_an_age_without_a_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_command_refuses_an_age_without_a_time_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", uri, "--min-age", "7"]) == 2
     assert "needs a unit" in capsys.readouterr().err
     assert diagnose(open_log(uri, None), min_age=timedelta(0)) == []

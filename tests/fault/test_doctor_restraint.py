@@ -138,7 +138,7 @@ def test_an_unrecorded_branch_that_is_needed_is_kept(uri: str, use: str) -> None
         lance_core.dataset(uri).branches.delete("x")
 
 
-def test_a_problem_that_has_changed_since_is_not_repaired(uri: str) -> None:
+def test_a_problem_that_has_changed_since_it_was_found_is_not_repaired(uri: str) -> None:
     lance_core.dataset(uri).create_branch("x")
     _forget(uri, "x")
     temporary = _put(Path(uri) / "_transactions/.tmpabcdef")
@@ -209,7 +209,7 @@ def test_deleting_a_branch_inside_another_keeps_the_other(uri: str, segment: str
 
 
 @pytest.mark.parametrize("name", ["ä", "名/前"])
-def test_branches_with_names_beyond_ascii_are_opened_and_deleted(uri: str, name: str) -> None:
+def test_branches_with_non_ascii_names_are_opened_and_deleted(uri: str, name: str) -> None:
     _grown_branch(uri, name, lance)
     assert lance_core.dataset(uri).checkout_version((name, None)).count_rows() == 6
     assert _found(uri) == []

@@ -217,7 +217,7 @@ def _unknown_bases(columns: dict[str, np.ndarray]) -> None:
         _unknown_bases,
     ],
 )
-def test_wrong_blob_descriptors_in_well_formed_files_give_values_or_raise_lance_errors(
+def test_invalid_blob_descriptors_in_well_formed_files_give_values_or_raise_lance_errors(
     monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     """The file is in order, and what its descriptors say is not."""

@@ -131,7 +131,7 @@ def test_damaged_file_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path
     assert len(done.stdout.splitlines()) == len(names)
 
 
-def test_describing_a_damaged_file_gives_a_text_or_raises_lance_errors(target: Target) -> None:
+def test_describing_a_damaged_file_returns_text_or_raises_lance_errors(target: Target) -> None:
     described = 0
     with bounded_memory(len(target.data)):
         for bit in sampled(metadata_bits(target), 25):

@@ -78,7 +78,7 @@ def table(request: pytest.FixtureRequest) -> SmallTable:
 # --- the bytes of a manifest ---------------------------------------------------------------------
 
 
-def test_the_table_without_damage_is_read(table: SmallTable) -> None:
+def test_an_undamaged_table_is_read(table: SmallTable) -> None:
     assert use(table.open()).equals(table.rows)
 
 
@@ -176,7 +176,7 @@ def _set_transaction(message: pb_table.Manifest, path: str) -> None:
 
 @pytest.mark.parametrize("place", [_set_data_path, _set_data_path_of_base, _set_transaction])
 @pytest.mark.parametrize("path", HOSTILE_PATHS)
-def test_no_path_of_a_manifest_leaves_its_directory(
+def test_paths_in_a_manifest_cannot_leave_its_directory(
     plain: SmallTable, path: str, place: Callable[[pb_table.Manifest, str], None]
 ) -> None:
     hostile = plain.with_changes(lambda message: place(message, path))
@@ -195,7 +195,7 @@ def test_invalid_base_paths_raise_lance_errors(plain: SmallTable, path: str) -> 
 
 
 @pytest.mark.parametrize("branch", ["../../x", "/", "a\0b", "..", "%2e%2e"])
-def test_a_branch_name_in_a_manifest_leads_nowhere(plain: SmallTable, branch: str) -> None:
+def test_a_branch_name_in_a_manifest_cannot_lead_outside_the_table(plain: SmallTable, branch: str) -> None:
     dataset = plain.with_changes(lambda message: setattr(message, "branch", branch)).open()
     assert use(dataset).equals(plain.rows)
     with pytest.raises(RefNotFoundError):
@@ -204,7 +204,7 @@ def test_a_branch_name_in_a_manifest_leads_nowhere(plain: SmallTable, branch: st
     assert dataset.checkout_version("here").version == 2
 
 
-def test_a_link_out_of_the_root_is_not_followed_by_deletes(tmp_path: Path) -> None:
+def test_deletes_do_not_follow_a_symbolic_link_out_of_the_root(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious.lance").write_bytes(b"x")
@@ -284,7 +284,7 @@ OPERATIONS: dict[str, Callable[[LanceDataset], object]] = {
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("position", [0, 1])
-def test_two_fragments_of_one_id_are_refused_before_a_file_is_read(
+def test_two_fragments_with_the_same_id_are_refused_before_a_file_is_read(
     plain: SmallTable, position: int, operation: str
 ) -> None:
     """A fragment that is listed thousands of times would cost its files' reading as often."""
@@ -314,7 +314,7 @@ def _validated(table: SmallTable) -> None:
     use(dataset)
 
 
-def test_a_deletion_count_above_the_row_count_loses_no_fragment(plain: SmallTable) -> None:
+def test_a_deletion_count_above_the_row_count_does_not_drop_the_fragment(plain: SmallTable) -> None:
     changed = plain.with_changes(_set("fragments.1.deletion_file.num_deleted_rows", 99))
     appended = lance_core.write_dataset(ROWS, changed.open(), mode="append")
     assert [fragment.id for fragment in appended.manifest.fragments] == [0, 1, 2]
@@ -350,7 +350,7 @@ def test_version_numbers_out_of_range_raise_version_not_found(plain: SmallTable,
 
 
 @pytest.mark.parametrize("version", [1.0, 1.5, float("nan"), b"1", [1], {}, object()])
-def test_versions_of_a_wrong_type_raise_invalid_type(plain: SmallTable, version: object) -> None:
+def test_versions_of_the_wrong_type_raise_invalid_type(plain: SmallTable, version: object) -> None:
     with pytest.raises(InvalidTypeError):
         plain.open().checkout_version(version)  # type: ignore[arg-type]  # what is tested
 
@@ -362,7 +362,7 @@ def test_booleans_count_as_version_numbers_as_in_pylance(plain: SmallTable) -> N
 
 
 @pytest.mark.parametrize("version", ["latest", "1", "", "ü", "a/b", "../here", "%2e%2e/x", "a\0b", "x" * 5000])
-def test_versions_named_by_an_unknown_tag_raise_ref_not_found(plain: SmallTable, version: str) -> None:
+def test_opening_an_unknown_tag_raises_ref_not_found(plain: SmallTable, version: str) -> None:
     with pytest.raises(RefNotFoundError):
         plain.open().checkout_version(version)
 
@@ -378,7 +378,7 @@ def _without(table: SmallTable, directory: str) -> SmallTable:
 
 
 @pytest.mark.parametrize("directory", ["data", "_deletions"])
-def test_missing_files_of_a_table_are_named(table: SmallTable, directory: str) -> None:
+def test_missing_files_of_a_table_are_named_in_the_error(table: SmallTable, directory: str) -> None:
     dataset = _without(table, directory).open()
     assert dataset.count_rows() == 5
     for read in (dataset.to_table, dataset.validate, lambda: dataset.delete("a = 1")):
@@ -386,7 +386,7 @@ def test_missing_files_of_a_table_are_named(table: SmallTable, directory: str) -
             read()
 
 
-def test_a_table_without_its_transactions_and_indices_is_read_and_continued(table: SmallTable) -> None:
+def test_a_table_without_its_transactions_and_indices_is_read_and_written(table: SmallTable) -> None:
     bare = _without(_without(table, "_transactions"), "_indices")
     dataset = bare.open()
     assert use(dataset).equals(table.rows)
@@ -442,7 +442,7 @@ HOSTILE_DOCUMENTS = [
 
 
 @pytest.mark.parametrize("document", HOSTILE_DOCUMENTS, ids=lambda document: repr(document[:60]))
-def test_a_damaged_tag_raises_corrupt_data_and_spares_the_others(plain: SmallTable, document: bytes) -> None:
+def test_a_damaged_tag_raises_corrupt_data_and_does_not_affect_other_tags(plain: SmallTable, document: bytes) -> None:
     hostile = plain.with_manifest(plain.manifest_bytes)
     path = f"{ROOT}/_refs/tags/bad.json"
     hostile.store.put(path, document)
@@ -462,7 +462,7 @@ def test_a_damaged_branch_record_raises_corrupt_data_that_names_its_file(plain: 
 
 
 @pytest.mark.parametrize("branch", ["../../x", "/etc", "a//b", "..", "", "main", "a\0b", "%2e%2e", "x\\y"])
-def test_a_tag_of_a_branch_with_a_hostile_name_leads_nowhere(plain: SmallTable, branch: str) -> None:
+def test_a_tag_of_a_branch_with_a_hostile_name_cannot_lead_outside_the_table(plain: SmallTable, branch: str) -> None:
     hostile = plain.with_manifest(plain.manifest_bytes)
     document = {"version": 2, "manifestSize": 1, "branch": branch}
     hostile.store.put(f"{ROOT}/_refs/tags/led.json", json.dumps(document).encode())
@@ -474,7 +474,7 @@ def test_a_tag_of_a_branch_with_a_hostile_name_leads_nowhere(plain: SmallTable, 
 
 
 @pytest.mark.parametrize("name", ["ü", "tag\u0301", "日本", "a b", "ａ", "a/b", "a\0", "\u202egat", "é" * 300])
-def test_tags_that_are_not_ascii_are_refused(plain: SmallTable, name: str) -> None:
+def test_tags_with_non_ascii_names_are_refused(plain: SmallTable, name: str) -> None:
     dataset = plain.with_manifest(plain.manifest_bytes).open()
     with pytest.raises(lance_core.InvalidRefError):
         dataset.tags.create(name, 2)

@@ -140,7 +140,7 @@ def test_an_operation_killed_at_every_step_leaves_the_old_or_new_state(operation
     _run(operation, tmp_path, stride=1)
 
 
-def test_the_automatic_cleanup_that_is_killed_has_versions_to_remove(tmp_path: Path) -> None:
+def test_the_killed_automatic_cleanup_has_versions_to_remove(tmp_path: Path) -> None:
     """Else killing it would show nothing."""
     table = Table(tmp_path, OPERATIONS["auto cleanup"])
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [1, 2, 3, 4]
@@ -149,6 +149,6 @@ def test_the_automatic_cleanup_that_is_killed_has_versions_to_remove(tmp_path: P
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [4, 5]
 
 
-def test_watching_the_steps_leaves_the_process_unpatched() -> None:
+def test_recording_the_steps_leaves_the_process_unpatched() -> None:
     """The steps are watched in children and dry runs only."""
     assert os.open.__module__ in ("posix", "nt")

@@ -85,7 +85,7 @@ def test_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2 stable"])
-def test_changes_of_four_processes_on_other_tables_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_changes_of_four_processes_on_tables_with_other_settings_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 10)
 
 

@@ -145,7 +145,7 @@ def _make(length: int) -> list[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("ours", OURS)
-def test_a_late_commit_is_in_the_table_or_refused(
+def test_a_late_commit_takes_effect_or_is_refused(
     ours: str, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(f"{ours}{stable}")
@@ -160,7 +160,7 @@ def test_a_late_commit_is_in_the_table_or_refused(
 )
 @pytest.mark.parametrize("module", [lance_core, lance], ids=["ours", "pylance"])
 @pytest.mark.parametrize("ours", OURS)
-def test_a_late_commit_is_in_the_table_or_refused_regardless_of_other_writers(
+def test_a_late_commit_takes_effect_or_is_refused_regardless_of_other_writers(
     ours: str, module: ModuleType, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = random.Random(f"{ours}{stable}{module.__name__}")

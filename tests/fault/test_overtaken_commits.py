@@ -269,7 +269,7 @@ def test_overtaken_commit_of_every_operation_on_every_store_is_kept_or_refused(
 
 
 @pytest.mark.parametrize("num_commits", COMMITS[1:])
-def test_fragment_ids_of_an_overtaken_reservation_are_given_to_no_other_writer(num_commits: int, tmp_path) -> None:
+def test_fragment_ids_of_an_overtaken_reservation_are_assigned_to_no_other_writer(num_commits: int, tmp_path) -> None:
     uri = str(tmp_path / "a-table-with-reserved-ids")
     OPERATIONS["reserve"].prepare(uri, {})
     overtaking = Overtaking(uri, {}, num_commits)

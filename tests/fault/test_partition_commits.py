@@ -90,7 +90,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.sampled(1)
-def test_commit_killed_at_any_step_takes_effect_once_when_it_is_repeated(uri: str, tmp_path: Path, first: int) -> None:
+def test_commit_killed_at_any_step_takes_effect_once_when_repeated(uri: str, tmp_path: Path, first: int) -> None:
     """Every fifth step, of a table that is made anew for each."""
     staged = _staged(uri, _rows(2, 200, 201, 202), "`day` = 2")
     work, copy = tmp_path / "work", tmp_path / "copy"
@@ -118,7 +118,7 @@ def test_commit_killed_at_any_step_takes_effect_once_when_it_is_repeated(uri: st
 
 
 @pytest.mark.slow
-def test_different_partitions_committed_by_processes_at_the_same_time_all_take_effect(uri: str, tmp_path: Path) -> None:
+def test_different_partitions_committed_by_concurrent_processes_all_take_effect(uri: str, tmp_path: Path) -> None:
     writers = [
         [_staged(uri, _rows(day, 100 * day + number), f"`day` = {day}") for number in range(4)] for day in (1, 2, 3)
     ]
@@ -128,7 +128,7 @@ def test_different_partitions_committed_by_processes_at_the_same_time_all_take_e
 
 
 @pytest.mark.slow
-def test_one_partition_committed_by_processes_at_the_same_time_has_the_rows_of_the_last(
+def test_a_partition_committed_by_concurrent_processes_has_the_rows_of_the_last_commit(
     uri: str, tmp_path: Path
 ) -> None:
     writers = [[_staged(uri, _rows(7, first + number), "`day` = 7") for number in range(4)] for first in (700, 800)]
@@ -138,7 +138,7 @@ def test_one_partition_committed_by_processes_at_the_same_time_has_the_rows_of_t
 
 
 @pytest.mark.slow
-def test_one_write_committed_by_processes_at_the_same_time_makes_one_version(uri: str, tmp_path: Path) -> None:
+def test_one_write_committed_by_concurrent_processes_makes_one_version(uri: str, tmp_path: Path) -> None:
     staged = _staged(uri, _rows(2, 200), "`day` = 2")
     assert _race(tmp_path, [staged], [staged], [staged]) == [[2]] * 3
     assert lance_core.dataset(uri).version == 2

@@ -115,19 +115,19 @@ def test_acknowledged_operation_survives_a_power_loss(operation: str, tmp_path: 
     _lose_power(operation, tmp_path, every=1000)
 
 
-def test_power_loss_at_any_step_of_an_append_leaves_the_table_whole(tmp_path: Path) -> None:
+def test_power_loss_at_any_step_of_an_append_leaves_the_table_intact(tmp_path: Path) -> None:
     _lose_power("append", tmp_path, every=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_power_loss_at_any_step_of_every_operation_leaves_the_table_whole(operation: str, tmp_path: Path) -> None:
+def test_power_loss_at_any_step_of_every_operation_leaves_the_table_intact(operation: str, tmp_path: Path) -> None:
     _lose_power(operation, tmp_path, every=1)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.sampled(3)
-def test_operation_leaves_no_descriptor_open(operation: str, tmp_path: Path) -> None:
+def test_operation_leaves_no_file_descriptor_open(operation: str, tmp_path: Path) -> None:
     numbers = iter(range(100))
 
     def act() -> None:

@@ -85,7 +85,7 @@ def test_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench: Ben
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_an_unknown_outcome_removes_nothing(bench: Bench) -> None:
+def test_a_commit_with_an_unknown_outcome_removes_no_file(bench: Bench) -> None:
     def lost(request: Request) -> Fault | None:
         if request.makes_version:
             return Fault.RESET
@@ -127,7 +127,7 @@ def test_a_commit_request_still_in_flight_is_fenced_by_the_next_attempt(bench: B
     assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_a_refused_commit_makes_nothing_and_leaves_nothing(bench: Bench) -> None:
+def test_a_refused_commit_creates_no_version_and_leaves_no_files(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(_at_commit(Fault.PRECONDITION))
     with pytest.raises(lance_core.TooMuchWriteContentionError):
@@ -136,7 +136,7 @@ def test_a_refused_commit_makes_nothing_and_leaves_nothing(bench: Bench) -> None
     assert [key for key in bench.server.keys(uri) if key.startswith("_transactions/1-")] == []
 
 
-def test_a_denied_request_raises_access_denied_and_is_not_repeated(bench: Bench) -> None:
+def test_a_denied_request_raises_access_denied_and_is_not_retried(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(lambda request: Fault.DENIED)
     with pytest.raises(AccessDeniedError, match="403 AccessDenied") as raised:
@@ -151,7 +151,7 @@ def test_a_denied_request_raises_access_denied_and_is_not_repeated(bench: Bench)
     assert [key for key in bench.server.keys(uri) if key.startswith("_transactions/1-")] == []
 
 
-def test_a_throttled_request_is_repeated(bench: Bench) -> None:
+def test_a_throttled_request_is_retried(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(lambda request: Fault.THROTTLED if request.index < 2 else None)
     assert lance_core.dataset(uri, storage_options=bench.options(client_max_retries="2")).version == 1
@@ -163,7 +163,9 @@ def test_a_throttled_request_is_repeated(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_the_commit_is_sent_once_and_never_in_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_is_sent_as_one_request_and_never_as_a_multipart_upload(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lance_core.io.s3_upload.PART_BYTES", 2000)
     for fault in (Fault.BEFORE, Fault.RESET, Fault.TORN):
         uri = bench.table()
@@ -177,7 +179,7 @@ def test_the_commit_is_sent_once_and_never_in_parts(bench: Bench, monkeypatch: p
         assert len(_commits(bench)) == 1
 
 
-def test_an_upload_in_parts_that_fails_is_aborted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_multipart_upload_is_aborted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_core.io.s3_upload.PART_BYTES", 64)
     uri = bench.server.uri()
     parts: list[Request] = []
@@ -197,7 +199,7 @@ def test_an_upload_in_parts_that_fails_is_aborted(bench: Bench, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_a_store_that_ignores_conditions_is_refused(bench: Bench) -> None:
+def test_a_store_that_ignores_conditional_writes_is_refused(bench: Bench) -> None:
     with fault_proxy(bench.server.endpoint) as careless:
         careless.drops_conditions = True
         uri = bench.table()

@@ -158,12 +158,12 @@ def _run(directory: Path, libraries: tuple[str, ...], cleaner: str, seconds: flo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
-def test_stalled_and_killed_writers_lose_nothing_during_a_cleanup(stable: bool, tmp_path: Path) -> None:
+def test_stalled_and_killed_writers_lose_no_row_during_a_cleanup(stable: bool, tmp_path: Path) -> None:
     _run(tmp_path, OURS, "lance_core", 20, stable=stable, seed=7)
 
 
 @pytest.mark.slow
-def test_stalled_writers_that_compete_with_pylance_lose_nothing(tmp_path: Path) -> None:
+def test_stalled_writers_that_compete_with_pylance_lose_no_row(tmp_path: Path) -> None:
     _run(tmp_path, MIXED, "lance_core", 20, stable=False, seed=8)
 
 
@@ -175,7 +175,7 @@ def test_stalled_writers_that_compete_with_pylance_lose_nothing(tmp_path: Path) 
     [(OURS, "lance_core"), (MIXED, "lance_core"), (MIXED, "lance")],
     ids=["ours", "mixed", "mixed, cleaned by the reference"],
 )
-def test_minutes_of_stalled_and_killed_writers_lose_nothing(
+def test_stalled_and_killed_writers_lose_no_row_over_several_minutes(
     libraries: tuple[str, ...], cleaner: str, stable: bool, seed: int, tmp_path: Path
 ) -> None:
     _run(tmp_path, libraries, cleaner, 300, stable=stable, seed=seed)

@@ -79,7 +79,7 @@ def _peak(path: Path, read: str) -> int:
     return peak
 
 
-def test_batches_of_default_size_have_fewer_rows_if_rows_are_large(tmp_path: Path) -> None:
+def test_batches_of_the_default_size_have_fewer_rows_when_rows_are_large(tmp_path: Path) -> None:
     _write(tmp_path / "t", "values of 1 MiB", 150 * MiB)
     dataset = lance_core.dataset(tmp_path / "t")
     for arguments in ({}, {"filter": "k >= 0"}, {"columns": ["b"]}):

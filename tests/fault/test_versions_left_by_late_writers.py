@@ -112,7 +112,7 @@ FIFTH: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
 @pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
 @pytest.mark.sampled(12)
-def test_a_version_left_by_a_late_writer_decides_no_conflict(
+def test_a_version_left_by_a_late_writer_is_ignored_when_conflicts_are_resolved(
     late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -144,7 +144,7 @@ def test_a_version_left_by_a_late_writer_decides_no_conflict(
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "created again"])
 @pytest.mark.parametrize("verb", ["append", "delete", "config", "overwrite"])
-def test_a_late_commit_to_a_deleted_branch_is_in_no_other_branch(
+def test_a_late_commit_to_a_deleted_branch_appears_in_no_other_branch(
     verb: str, recreated: bool, times: int, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -188,7 +188,7 @@ def test_a_late_commit_to_a_deleted_branch_is_in_no_other_branch(
 
 
 @pytest.mark.parametrize("is_deep", [False, True], ids=["shallow", "deep"])
-def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: Path) -> None:
+def test_a_clone_that_other_writers_continue_immediately_is_kept(is_deep: bool, tmp_path: Path) -> None:
     source, target = _table(str(tmp_path / "source")), str(tmp_path / "clone")
 
     def build() -> None:
@@ -202,7 +202,7 @@ def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
-def test_a_restore_of_a_version_cleaned_up_by_pylance_in_the_meantime_is_not_acknowledged(
+def test_a_restore_of_a_version_that_pylance_cleans_up_meanwhile_is_not_acknowledged(
     builds: bool, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -235,7 +235,7 @@ def test_a_cleanup_keeps_a_version_that_is_about_to_be_restored(options: dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dynamodb", "sqlite"])
-def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
+def test_a_table_in_an_external_manifest_store_opens_after_a_late_restore(
     server: S3Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As a cleanup of another implementation, which knows nothing of what is held.
@@ -265,7 +265,7 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
 
 
 @pytest.mark.parametrize("act", ["open", "append", "delete"])
-def test_the_latest_version_is_found_although_a_cleanup_removes_its_predecessor(
+def test_the_latest_version_is_found_while_a_cleanup_removes_its_predecessor(
     act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "table")
@@ -327,7 +327,7 @@ def test_a_running_cleanup_removes_no_version_of_a_recreated_branch_or_table(
 
 
 @pytest.mark.parametrize("verb", ["append", "config"])
-def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str, tmp_path: Path) -> None:
+def test_a_commit_that_stalls_during_a_migration_leaves_the_table_readable(verb: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(numbers_twice(1, 2), uri, enable_v2_manifest_paths=False)
     _append(uri, 3)
@@ -344,7 +344,7 @@ def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str,
 
 
 @pytest.mark.parametrize("wanted_by", ["tag", "branch"])
-def test_a_version_stays_when_the_deletion_of_its_branch_is_aborted(wanted_by: str, tmp_path: Path) -> None:
+def test_a_version_is_kept_when_the_deletion_of_its_branch_is_aborted(wanted_by: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _table(uri).create_branch("b")
     _append(uri, 10, "b")

@@ -55,7 +55,7 @@ def test_an_automatic_cleanup_keeps_the_new_version_and_the_one_before(library: 
     assert _history(LIBRARIES[library], uri, 4) == [[2, 3], [2, 3, 4], [2, 3, 4, 5], [5, 6]]
 
 
-def test_versions_of_the_last_ten_minutes_stay_unless_the_config_sets_another_age(tmp_path: Path) -> None:
+def test_versions_of_the_last_ten_minutes_are_kept_unless_the_config_sets_another_age(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="1", retain_versions="1", min_age="10m")
     assert _history(lance_core, uri, 3)[-1] == [1, 2, 3, 4, 5]
     lance_core.dataset(uri).update_config({f"{PREFIX}min_age": None})
@@ -157,7 +157,7 @@ def test_an_automatic_cleanup_follows_the_config_of_the_new_version(tmp_path: Pa
     assert _versions(uri) == [5, 6, 7, 8]
 
 
-def test_a_detached_commit_cleans_up_nothing(tmp_path: Path) -> None:
+def test_a_detached_commit_runs_no_automatic_cleanup(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 4, interval="1", older_than="0s")
     left = _versions(uri)
     operation = lance_core.LanceOperation.Append(_fragments(uri))

@@ -71,7 +71,7 @@ def test_new_files_go_to_the_target_bases_in_turn(tmp_path: Path, maker: ModuleT
         assert _values(uri, reader) == sorted({*range(19)} - {1, 4})
 
 
-def test_unknown_target_base_is_refused_with_what_the_table_has(tmp_path: Path) -> None:
+def test_unknown_target_base_is_refused_with_a_list_of_known_bases(tmp_path: Path) -> None:
     hot = lance_core.DatasetBasePath(str(tmp_path / "hot"), "hot")
     cold = lance_core.DatasetBasePath(str(tmp_path / "cold"))
     dataset = lance_core.write_dataset(numbered_rows(0, 3), str(tmp_path / "t"), initial_bases=[hot, cold])
@@ -84,7 +84,7 @@ def test_unknown_target_base_is_refused_with_what_the_table_has(tmp_path: Path) 
 
 
 @BOTH
-def test_base_paths_added_later_are_listed_and_used_by_both(tmp_path: Path, maker: ModuleType) -> None:
+def test_base_paths_added_later_are_listed_and_used_by_both_libraries(tmp_path: Path, maker: ModuleType) -> None:
     uri = str(tmp_path / "t")
     maker.write_dataset(numbered_rows(0, 3), uri)
     handle = maker.dataset(uri)
@@ -105,7 +105,7 @@ def test_base_paths_added_later_are_listed_and_used_by_both(tmp_path: Path, make
 
 
 @BOTH
-def test_a_base_path_moves_with_copies_of_its_files(tmp_path: Path, maker: ModuleType) -> None:
+def test_a_base_path_can_be_moved_with_copies_of_its_files(tmp_path: Path, maker: ModuleType) -> None:
     uri = str(tmp_path / "t")
     maker.write_dataset(numbered_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
     maker.write_dataset(numbered_rows(3, 5), uri, mode="append", target_bases=["cold"])
@@ -124,7 +124,7 @@ def test_a_base_path_moves_with_copies_of_its_files(tmp_path: Path, maker: Modul
     assert len(list((tmp_path / "frozen" / "data").iterdir())) == 3
 
 
-def test_pylance_requires_a_new_name_for_a_base_path_that_moves(tmp_path: Path) -> None:
+def test_pylance_requires_a_new_name_for_a_moved_base_path(tmp_path: Path) -> None:
     lance.write_dataset(numbered_rows(0, 3), tmp_path / "t", initial_bases=_bases(tmp_path, lance))
     dataset = lance.dataset(tmp_path / "t")
     with pytest.raises(ValueError, match="already exists"):
@@ -133,7 +133,7 @@ def test_pylance_requires_a_new_name_for_a_base_path_that_moves(tmp_path: Path) 
     assert lance_core.dataset(tmp_path / "t").base_paths()[1].path == str(tmp_path / "warm")
 
 
-def test_a_base_path_does_not_move_without_all_of_its_files(tmp_path: Path) -> None:
+def test_a_base_path_cannot_be_moved_without_all_of_its_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     bases = _bases(tmp_path, lance_core)
     lance_core.write_dataset(numbered_rows(0, 4), uri, initial_bases=bases, target_bases=["hot"], max_rows_per_file=1)
@@ -158,7 +158,7 @@ def test_a_base_path_does_not_move_without_all_of_its_files(tmp_path: Path) -> N
     assert _values(uri, lance_core) == [0, 1, 2, 3]
 
 
-def test_a_base_path_does_not_move_while_others_write_below_it(tmp_path: Path) -> None:
+def test_a_base_path_cannot_be_moved_while_other_writers_write_below_it(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(numbered_rows(0, 2), uri, initial_bases=_bases(tmp_path, lance_core), target_bases=["hot"])
     shutil.copytree(tmp_path / "hot", tmp_path / "warm")
@@ -210,7 +210,7 @@ def test_fragments_written_to_base_paths_can_be_committed_later(tmp_path: Path) 
 
 
 @BOTH
-def test_an_index_below_a_base_answers(tmp_path: Path, maker: ModuleType) -> None:
+def test_an_index_below_a_base_path_answers_queries(tmp_path: Path, maker: ModuleType) -> None:
     uri, branch = str(tmp_path / "t"), f"{tmp_path / 't'}/tree/b"
     lance.write_dataset(numbered_rows(0, 100), uri).create_scalar_index("x", "BTREE")
     maker.dataset(uri).create_branch("b")
@@ -279,7 +279,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("base_id", [None, 1, 2])
-def test_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_id: int | None) -> None:
+def test_paths_in_a_manifest_cannot_leave_their_base_path(tmp_path: Path, path: str, base_id: int | None) -> None:
     """A manifest that names a file elsewhere is refused when the file is read, and no such file is committed."""
     uri = str(tmp_path / "t")
     dataset = lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
@@ -302,7 +302,7 @@ def test_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_i
 
 
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "%2e%2e/x.txn"])
-def test_a_transaction_file_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_transaction_file_outside_the_table_is_refused(tmp_path: Path, name: str) -> None:
     uri = str(tmp_path / "t")
     dataset = lance_core.write_dataset(numbered_rows(0, 1), uri)
     sealed = ManifestDraft(dataset.manifest).seal(transaction=b"", transaction_file=name, timestamp_ns=1)
@@ -311,7 +311,7 @@ def test_a_transaction_file_elsewhere_is_refused(tmp_path: Path, name: str) -> N
         lance_core.dataset(uri)
 
 
-def test_a_base_that_is_not_listed_is_named(tmp_path: Path) -> None:
+def test_an_unlisted_base_path_is_named_in_the_error(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
     missing = lance_core.write_fragments(numbered_rows(0, 1), uri, target_bases=["hot"])

@@ -324,7 +324,7 @@ def test_invalid_arguments_of_blob_writers_are_refused_by_both(tmp_path: Path, w
     assert builder.field.name == "b"
 
 
-def test_wrong_arguments_of_blob_writers_raise_typed_errors(tmp_path: Path) -> None:
+def test_arguments_of_the_wrong_type_for_blob_writers_raise_typed_errors(tmp_path: Path) -> None:
     session = lance_core.LanceFileSession(tmp_path)
     writer = session.open_packed_blob_writer("part.lance", 1)
     for data in ([256], [-1]):
@@ -362,7 +362,7 @@ def test_unfinished_blob_writers_leave_no_file(tmp_path: Path) -> None:
     assert _files(tmp_path) == {}
 
 
-def test_a_sidecar_of_the_same_number_is_replaced(tmp_path: Path) -> None:
+def test_a_sidecar_with_the_same_number_is_replaced(tmp_path: Path) -> None:
     for _, _, files in MODULES.values():
         for content in (b"first", b"2"):
             writer = files.LanceFileSession(tmp_path).open_dedicated_blob_writer("part.lance", 3)

@@ -107,7 +107,7 @@ def test_blob_size_thresholds_of_the_field_decide_the_sidecars(tmp_path) -> None
     assert sizes == [[15, 20, 50, 60, 100]] * 2
 
 
-def test_the_argument_for_the_pack_file_size_limits_shared_sidecars(tmp_path) -> None:
+def test_the_pack_file_size_argument_limits_shared_sidecars(tmp_path) -> None:
     uri = str(tmp_path / "table")
     values = [_bytes(70_000, seed) for seed in range(4)]
     lance_core.write_dataset(_v2(values), uri, blob_pack_file_size_threshold=150_000)
@@ -165,7 +165,7 @@ def test_files_with_first_generation_blobs_are_read_by_lance_core_and_pylance(
         assert found.read_range(3, 4).to_table()["b"].to_pylist() == [b"x" * 100, _bytes(70_000), b"hello", None]
 
 
-def test_lists_of_the_first_generation_are_refused(tmp_path) -> None:
+def test_lists_of_first_generation_blobs_are_refused(tmp_path) -> None:
     dtype = pa.list_(_v1_field("item"))
     rows = pa.table({"x": pa.array([[b"a"]], dtype)})
     for version in ("2.1", "2.2"):
@@ -174,7 +174,7 @@ def test_lists_of_the_first_generation_are_refused(tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_second_generation_blobs_need_a_table_of_2_2(tmp_path) -> None:
+def test_second_generation_blobs_require_a_table_in_format_2_2(tmp_path) -> None:
     rows = _v2([b"x"])
     for version in ("0.1", "2.0", "2.1"):
         with pytest.raises(NotSupportedError, match=r"needs data storage version 2\.2"):
@@ -255,7 +255,7 @@ def test_missing_external_blobs_raise_not_found(tmp_path, outside: Path) -> None
     assert lance_core.dataset(uri).take_blobs("b", indices=[1])[0].read() == b"x"
 
 
-def test_rows_of_the_first_generation_are_appended_to_the_second(tmp_path) -> None:
+def test_first_generation_blobs_are_appended_to_a_second_generation_column(tmp_path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(_v1(V1_VALUES), uri, data_storage_version="2.2")
     lance_core.write_dataset(_v1(V1_VALUES), uri, mode="append")
@@ -434,7 +434,7 @@ def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("library", [lance_core, lance], ids=["ours", "pylance"])
-def test_overwrite_with_the_schema_of_older_blobs_declares_them_as_the_fragments_store_them(
+def test_overwrite_with_a_first_generation_schema_declares_the_blobs_that_fragments_store(
     tmp_path: Path, library, version: str
 ) -> None:
     rows = _v1([b"a", None, b"x" * 100_000])

@@ -160,7 +160,7 @@ def test_the_main_branch_keeps_files_of_a_branch_whose_parent_is_not_recorded(
 
 
 @pytest.mark.parametrize("line", ["", "/tree/a"])
-def test_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
+def test_files_of_writes_in_flight_are_kept(uri: str, line: str) -> None:
     fragments = lance_core.write_fragments(numbered_rows(70, 75), uri + line)
     lance_core.dataset(uri + line).cleanup_old_versions(NOW)
     version = lance_core.dataset(uri + line).version
@@ -168,7 +168,7 @@ def test_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
     assert set(range(70, 75)) <= set(_values(uri + line))
 
 
-def test_an_old_handle_removes_nothing_newer(uri: str) -> None:
+def test_a_cleanup_by_an_old_handle_removes_no_newer_version(uri: str) -> None:
     lance_core.dataset(f"{uri}/tree/a", version=3).cleanup_old_versions(NOW)
     assert _versions(f"{uri}/tree/a") == [3, 4]
 

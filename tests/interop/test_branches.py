@@ -115,7 +115,9 @@ def test_branch_lists_of_lance_core_and_pylance_are_equal(uri: str, maker: Modul
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_changes_of_a_branch_and_of_its_source_stay_apart(uri: str, maker: ModuleType, writer: ModuleType) -> None:
+def test_changes_of_a_branch_and_its_source_do_not_affect_each_other(
+    uri: str, maker: ModuleType, writer: ModuleType
+) -> None:
     maker.dataset(uri).create_branch("b")
     place = f"{uri}/tree/b"
     writer.write_dataset(numbered_rows(50, 53), place, mode="append")
@@ -206,7 +208,7 @@ def test_deleting_a_branch_in_use_raises_ref_conflict(uri: str, maker: ModuleTyp
     assert not list((Path(uri) / "tree").rglob("*.manifest"))
 
 
-def test_deleting_a_branch_keeps_the_branches_below_it(uri: str) -> None:
+def test_deleting_a_branch_keeps_branches_with_names_below_it(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
         # Ours makes no branch in a directory of another.
         lance.dataset(uri).create_branch(name)
@@ -256,7 +258,7 @@ def test_deleting_a_partially_created_branch_removes_its_files(uri: str, leave: 
 
 
 @pytest.mark.parametrize("store_call", range(12))
-def test_a_killed_writer_leaves_branches_that_can_be_recreated(
+def test_branches_left_by_a_killed_writer_can_be_recreated(
     tmp_path: Path, store_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call of the store is the last: the main line is whole, and making or deleting the branch again works."""

@@ -80,7 +80,7 @@ def same(tmp_path: Any) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("columns", DROPS)
 @pytest.mark.sampled(len(DROPS))
-def test_dropped_columns_leave_the_same_table(tmp_path: Any, columns: str, version: str) -> None:
+def test_dropped_columns_leave_the_same_table_as_in_pylance(tmp_path: Any, columns: str, version: str) -> None:
     for name, library in LIBRARIES.items():
         lance.write_dataset(rows(version), tmp_path / name, data_storage_version=version, max_rows_per_file=2)
         library.dataset(tmp_path / name).drop_columns(DROPS[columns])
@@ -91,7 +91,9 @@ def test_dropped_columns_leave_the_same_table(tmp_path: Any, columns: str, versi
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 @pytest.mark.parametrize("changes", CHANGES)
 @pytest.mark.sampled(len(CHANGES))
-def test_altered_columns_leave_the_same_table(tmp_path: Any, changes: str, stable: bool, version: str) -> None:
+def test_altered_columns_leave_the_same_table_as_in_pylance(
+    tmp_path: Any, changes: str, stable: bool, version: str
+) -> None:
     for name, library in LIBRARIES.items():
         lance.write_dataset(
             rows(version),
@@ -131,7 +133,7 @@ TYPES: list[pa.DataType] = [
 
 
 @pytest.mark.parametrize("before", TYPES, ids=str)
-def test_the_types_that_a_column_can_get_are_those_of_pylance(tmp_path: Any, before: pa.DataType) -> None:
+def test_columns_can_be_cast_to_the_same_types_as_in_pylance(tmp_path: Any, before: pa.DataType) -> None:
     lance.write_dataset(pa.table({"a": pa.nulls(1, before)}), tmp_path / "t", data_storage_version="2.2")
     accepted: dict[str, list[pa.DataType]] = {name: [] for name in LIBRARIES}
     for after in TYPES:
@@ -226,7 +228,7 @@ def test_a_value_that_does_not_fit_fails_the_cast_and_removes_its_files(tmp_path
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_values_of_deleted_rows_need_not_fit(tmp_path: Any, library: str) -> None:
+def test_a_cast_ignores_values_of_deleted_rows_that_do_not_fit(tmp_path: Any, library: str) -> None:
     uri = tmp_path / "t"
     lance.write_dataset(pa.table({"a": [1 << 40, 2, 3, 1 << 41]}), uri)
     lance_core.dataset(uri).delete("a > 3")
@@ -246,7 +248,7 @@ def test_deleted_nulls_of_a_required_column_are_not_cast(tmp_path: Any) -> None:
         assert library.dataset(tmp_path / "t").to_table()["a"].to_pylist() == [1, 3]
 
 
-def test_a_cast_does_not_leave_out_deleted_rows_one_by_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cast_does_not_skip_deleted_rows_one_by_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Filling the gaps of deleted rows took longer than the cast itself."""
     lance_core.write_dataset(pa.table({"a": range(1000)}), tmp_path / "t")
     dataset = lance_core.dataset(tmp_path / "t")
@@ -276,7 +278,7 @@ def test_either_library_continues_a_table_whose_columns_were_changed(uri: str, c
         }
 
 
-def test_one_member_of_the_items_of_a_list_is_dropped_alone(tmp_path: Any) -> None:
+def test_one_member_of_the_items_of_a_list_can_be_dropped(tmp_path: Any) -> None:
     for version in VERSIONS:
         uri = tmp_path / version
         lance.write_dataset(NO_NULL_STRUCTS, uri, data_storage_version=version)
@@ -302,7 +304,7 @@ def test_names_that_would_make_a_table_ambiguous_are_rejected(tmp_path: Any) -> 
     assert dataset.latest_version == 1
 
 
-def test_parts_of_maps_are_not_dropped_or_cast(tmp_path: Any) -> None:
+def test_drops_and_casts_of_parts_of_maps_are_refused(tmp_path: Any) -> None:
     rows = pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "z": [1]})
     dataset = lance_core.write_dataset(rows, tmp_path / "t", data_storage_version="2.2")
     with pytest.raises(ValueError, match="a part of the map 'm'"):
@@ -311,7 +313,7 @@ def test_parts_of_maps_are_not_dropped_or_cast(tmp_path: Any) -> None:
         dataset.alter_columns({"path": "m.entries.value", "data_type": pa.int32()})
 
 
-def test_a_column_becomes_required_unless_rows_with_nulls_arrive_in_the_meantime(tmp_path: Any) -> None:
+def test_a_column_becomes_required_unless_rows_with_nulls_are_appended_meanwhile(tmp_path: Any) -> None:
     dataset = lance_core.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t")
     stale = lance_core.dataset(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [3]}), tmp_path / "t", mode="append")
@@ -324,7 +326,7 @@ def test_a_column_becomes_required_unless_rows_with_nulls_arrive_in_the_meantime
         dataset.alter_columns({"path": "a", "nullable": False})
 
 
-def test_a_cast_includes_rows_that_were_appended_in_the_meantime(tmp_path: Any) -> None:
+def test_a_cast_includes_rows_that_are_appended_meanwhile(tmp_path: Any) -> None:
     lance.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "t")
     stale = lance_core.dataset(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [3]}), tmp_path / "t", mode="append")

@@ -294,7 +294,7 @@ def test_a_cleanup_keeps_files_that_branches_use(tmp_path: Path, name: str, poli
         assert handle.to_table().num_rows == handle.count_rows()
 
 
-def test_a_branch_without_a_record_is_respected(tmp_path: Path) -> None:
+def test_a_cleanup_keeps_files_of_a_branch_without_a_record(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story([(40, create), (30, overwrite), (9, branch("x", 1))]))
     (table.root / "_refs/branches/x.json").unlink()
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
@@ -305,7 +305,7 @@ def test_a_branch_without_a_record_is_respected(tmp_path: Path) -> None:
     assert lance.dataset(str(table.root / "tree/x")).count_rows() == 20
 
 
-def test_a_branch_made_after_the_plan_is_respected(tmp_path: Path) -> None:
+def test_a_cleanup_keeps_files_of_a_branch_created_after_its_plan(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     lance.dataset(table.uri).create_branch("late", 4)
@@ -317,7 +317,7 @@ def test_a_branch_made_after_the_plan_is_respected(tmp_path: Path) -> None:
     _check_versions(table.uri)
 
 
-def test_a_version_restored_after_the_plan_is_whole(tmp_path: Path) -> None:
+def test_a_version_restored_after_the_plan_of_a_cleanup_is_complete(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     rows = lance.dataset(table.uri, version=4).to_table()
@@ -362,7 +362,7 @@ def test_tagged_versions_to_be_removed_are_an_error_in_lance_core_and_pylance(tm
         ({"delete_concurrency": "8"}, TypeError),
     ],
 )
-def test_wrong_cleanup_arguments_raise_the_same_errors_as_in_pylance(
+def test_invalid_cleanup_arguments_raise_the_same_errors_as_in_pylance(
     tmp_path: Path, arguments: dict[str, Any], kind: type[Exception]
 ) -> None:
     table = _build(tmp_path / "table", Story([(40, create), (30, append)]))
@@ -381,7 +381,7 @@ def test_negative_cleanup_arguments_are_refused(tmp_path: Path) -> None:
             dataset.cleanup_old_versions(**arguments)
 
 
-def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
+def test_listed_candidates_are_limited_to_max_files(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         with pytest.raises(ValueError, match="max_files must be positive"):
@@ -395,7 +395,7 @@ def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["manifest", "tag", "branch"])
-def test_an_unreadable_manifest_or_ref_ends_the_cleanup(tmp_path: Path, damage: str) -> None:
+def test_an_unreadable_manifest_or_ref_stops_the_cleanup(tmp_path: Path, damage: str) -> None:
     table = _build(tmp_path / "table", Story([*LIFE, (0, tag("one", 1)), (0, branch("x", 3))]))
     path = {
         "manifest": next((table.root / "_versions").glob("*612.manifest")),
@@ -410,7 +410,7 @@ def test_an_unreadable_manifest_or_ref_ends_the_cleanup(tmp_path: Path, damage: 
         assert table.files() == before
 
 
-def test_an_unreadable_manifest_of_a_branch_ends_the_cleanup(tmp_path: Path) -> None:
+def test_an_unreadable_manifest_of_a_branch_stops_the_cleanup(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story([*LIFE, (0, branch("x", 3))]))
     [manifest] = (table.root / "tree/x/_versions").glob("*.manifest")
     manifest.write_bytes(manifest.read_bytes()[:-5])

@@ -75,7 +75,7 @@ def detached(tmp_path: Path) -> tuple[Path, int]:
     return tmp_path / "t", made.version
 
 
-def test_a_tag_holds_a_detached_version(detached: tuple[Path, int]) -> None:
+def test_a_tag_protects_a_detached_version(detached: tuple[Path, int]) -> None:
     root, version = detached
     lance_core.dataset(root).tags.create("ours", version)
     assert lance.dataset(str(root)).tags.list()["ours"]["version"] == version
@@ -87,7 +87,7 @@ def test_a_tag_holds_a_detached_version(detached: tuple[Path, int]) -> None:
     assert lance_core.dataset(root).cleanup_old_versions(**NOW).data_files_removed == 1
 
 
-def test_a_branch_made_from_a_detached_version_holds_its_files(detached: tuple[Path, int]) -> None:
+def test_a_branch_created_from_a_detached_version_protects_its_files(detached: tuple[Path, int]) -> None:
     root, version = detached
     lance.dataset(str(root), version=version).create_branch("db")
     _age(root)
@@ -96,7 +96,7 @@ def test_a_branch_made_from_a_detached_version_holds_its_files(detached: tuple[P
         assert library.dataset(str(root)).checkout_version(("db", version)).to_table().num_rows == 8
 
 
-def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_branch(tmp_path: Path) -> None:
+def test_a_tag_on_a_detached_version_of_a_branch_protects_files_of_the_main_branch(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
     lance.write_dataset(_rows(3), root).create_branch("b")
     branch = f"{root}/tree/b"
@@ -125,7 +125,7 @@ def test_a_tag_created_during_a_cleanup_keeps_its_detached_version(detached: tup
     assert guard.damaged_versions == set()
 
 
-def test_a_tag_created_after_the_removal_is_reported_as_damaged(detached: tuple[Path, int]) -> None:
+def test_a_tag_created_after_the_removal_of_its_version_is_reported_as_damaged(detached: tuple[Path, int]) -> None:
     root, version = detached
     dataset = lance_core.dataset(root)
     files = dataset.checkout_version(version).manifest.message.fragments[-1].files
@@ -136,7 +136,7 @@ def test_a_tag_created_after_the_removal_is_reported_as_damaged(detached: tuple[
     assert guard.damaged_versions == {version}
 
 
-def test_a_version_whose_files_are_gone_is_not_restored(tmp_path: Path) -> None:
+def test_a_version_with_missing_files_is_not_restored(tmp_path: Path) -> None:
     root = tmp_path / "t"
     first = lance_core.write_dataset(_rows(3), root)
     lance_core.dataset(root).delete("a = 1")

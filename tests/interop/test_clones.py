@@ -105,7 +105,7 @@ def test_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_changes_of_a_clone_and_of_its_source_stay_apart(
+def test_changes_of_a_clone_and_its_source_do_not_affect_each_other(
     uri: str, tmp_path: Path, maker: ModuleType, writer: ModuleType
 ) -> None:
     clone, second = str(tmp_path / "clone"), str(tmp_path / "second")
@@ -155,7 +155,7 @@ def test_a_deep_clone_needs_neither_source_nor_base_paths(uri: str, tmp_path: Pa
             assert reader.dataset(place).base_paths() == {}
 
 
-def test_a_dataset_copied_elsewhere_works_unchanged(uri: str, tmp_path: Path) -> None:
+def test_a_dataset_copied_to_another_location_works_unchanged(uri: str, tmp_path: Path) -> None:
     moved = str(tmp_path / "moved")
     shutil.copytree(uri, moved)
     shutil.rmtree(uri)

@@ -44,7 +44,7 @@ def _commit(library: ModuleType, uri: str, properties: Any) -> None:
 
 @pytest.mark.parametrize("properties", [{"a": 1}, {1: "a"}, {"a": None}, {"a": SURROGATE}, [1], "ab", 5], ids=repr)
 @pytest.mark.parametrize("change", [_delete, _append, _commit])
-def test_transaction_properties_other_than_strings_are_refused(
+def test_transaction_properties_that_are_not_strings_are_refused(
     uri: str, change: Callable[[ModuleType, str, Any], None], properties: object
 ) -> None:
     before = _files(uri)
@@ -54,7 +54,7 @@ def test_transaction_properties_other_than_strings_are_refused(
 
 
 @pytest.mark.parametrize("message", [5, b"x", SURROGATE], ids=repr)
-def test_commit_messages_other_than_strings_are_refused(uri: str, message: Any) -> None:
+def test_commit_messages_that_are_not_strings_are_refused(uri: str, message: Any) -> None:
     before = _files(uri)
     with pytest.raises(InvalidInputError, match="message"):
         lance_core.write_dataset(pa.table({"a": [9]}), uri, mode="append", commit_message=message)
@@ -83,7 +83,7 @@ CALLS: dict[str, Callable[[ModuleType, str], object]] = {
 
 @LIBRARIES
 @pytest.mark.parametrize("call", CALLS)
-def test_arguments_of_a_wrong_type_raise_type_errors_in_lance_core_and_pylance(
+def test_arguments_of_the_wrong_type_raise_type_errors_in_lance_core_and_pylance(
     uri: str, library: ModuleType, call: str
 ) -> None:
     before = _files(uri)
@@ -101,7 +101,7 @@ def test_arguments_of_a_wrong_type_raise_type_errors_in_lance_core_and_pylance(
     ],
     ids=["config", "delete", "restore"],
 )
-def test_operation_attributes_of_a_wrong_type_raise_invalid_type(
+def test_operation_attributes_of_the_wrong_type_raise_invalid_type(
     uri: str, operation: LanceOperation.BaseOperation
 ) -> None:
     before = _files(uri)

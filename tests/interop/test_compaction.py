@@ -137,7 +137,7 @@ def test_compaction_thresholds_are_compared_as_in_pylance(
     assert found[1][0] == expected
 
 
-def test_a_compaction_returns_its_metrics_and_moves_the_handle(uri: str) -> None:
+def test_a_compaction_returns_its_metrics_and_advances_the_handle(uri: str) -> None:
     make(uri, 50, 50, 50).delete("a in (3, 4, 60)")
     dataset = lance_core.dataset(uri)
     metrics = dataset.optimize.compact_files()
@@ -330,7 +330,7 @@ def executed(uri: str) -> tuple[lance_core.LanceDataset, list[RewriteResult]]:
 
 
 @pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
-def test_files_that_a_version_names_are_never_removed_as_lost(uri: str, commit: Callable[..., object]) -> None:
+def test_files_referenced_by_a_version_are_never_removed_as_leftovers(uri: str, commit: Callable[..., object]) -> None:
     """Committed results that say they were planned on the latest version, where their old fragments are gone."""
     dataset, results = executed(uri)
     commit_rewrites(dataset, results)
@@ -411,7 +411,7 @@ def _check_index(uri: str, rows: int) -> None:
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("commits_with", ["ours", "theirs"])
 @pytest.mark.sampled(2)
-def test_indices_find_the_right_rows_after_a_compaction(uri: str, stable: bool, commits_with: str) -> None:
+def test_indices_find_the_correct_rows_after_a_compaction(uri: str, stable: bool, commits_with: str) -> None:
     make(uri, 50, 50, enable_stable_row_ids=stable).create_scalar_index("a", "BTREE")
     lance.write_dataset(numbered(100, 50), uri, mode="append")
     lance.write_dataset(numbered(150, 50), uri, mode="append")
@@ -491,7 +491,7 @@ def test_fragments_of_one_row_each_are_compacted_into_one(uri: str) -> None:
     assert (sizes(uri), numbers(uri)) == ([40], list(range(40)))
 
 
-def test_fragments_that_need_no_compaction_stay_and_results_move_to_the_end(uri: str) -> None:
+def test_fragments_that_need_no_compaction_are_kept_and_compacted_fragments_come_last(uri: str) -> None:
     make(uri, 100, 10, 100, 10, 10)
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=100)
     assert sizes(uri) == [100, 10, 100, 20]
@@ -525,7 +525,7 @@ def test_deletions_are_materialized_above_the_threshold(uri: str) -> None:
     assert sizes(uri) == [100, 89, 90]
 
 
-def test_defaults_of_compaction_documents_are_those_of_pylance(uri: str) -> None:
+def test_defaults_in_serialized_compaction_tasks_equal_those_of_pylance(uri: str) -> None:
     for library in (lance, lance_core):
         library.write_dataset(pa.table({"a": [1]}), uri, mode="append")
     plans = TheirCompaction.plan(lance.dataset(uri), {}), Compaction.plan(lance_core.dataset(uri), {})
@@ -534,7 +534,7 @@ def test_defaults_of_compaction_documents_are_those_of_pylance(uri: str) -> None
     assert ours == theirs
 
 
-def test_byte_target_cuts_files_and_leaves_large_ones(uri: str) -> None:
+def test_byte_target_divides_files_and_keeps_large_files(uri: str) -> None:
     random = np.random.default_rng(1)
     for _ in range(10):
         values = pa.FixedSizeListArray.from_arrays(pa.array(random.random(200 * 128, np.float32)), 128)
@@ -550,7 +550,7 @@ def test_byte_target_cuts_files_and_leaves_large_ones(uri: str) -> None:
 
 
 @pytest.mark.parametrize("is_configured", [False, True])
-def test_max_bytes_per_file_cuts_files_that_stay(uri: str, *, is_configured: bool) -> None:
+def test_max_bytes_per_file_divides_files_that_later_compactions_keep(uri: str, *, is_configured: bool) -> None:
     one_file = make(uri, *[1000] * 8).get_fragments()[0].data_files()[0].file_size_bytes
     dataset = lance_core.dataset(uri)
     options = {"max_bytes_per_file": one_file * 2, "batch_size": 100}
@@ -588,7 +588,7 @@ def test_an_unsupported_compaction_is_refused_before_anything_is_written(uri: st
     assert (data_files(uri), lance.dataset(uri).version) == (before, 2)
 
 
-def test_repeated_compactions_with_a_fragment_budget_reach_the_end(uri: str) -> None:
+def test_repeated_compactions_with_a_fragment_budget_finish_the_work(uri: str) -> None:
     make(uri, *[10] * 8)
     dataset = lance_core.dataset(uri)
     for _ in range(20):
@@ -600,7 +600,7 @@ def test_repeated_compactions_with_a_fragment_budget_reach_the_end(uri: str) -> 
     assert sorted(numbers(uri)) == list(range(80))
 
 
-def test_all_files_of_a_job_bear_its_token(uri: str) -> None:
+def test_names_of_all_files_of_a_job_contain_its_token(uri: str) -> None:
     make(uri, 300)
     lance.dataset(uri).delete("a < 50")
     dataset = lance_core.dataset(uri)
@@ -611,7 +611,7 @@ def test_all_files_of_a_job_bear_its_token(uri: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_damaged_file_fails_the_compaction_and_leaves_nothing(uri: str, threads: int) -> None:
+def test_a_damaged_file_fails_the_compaction_and_leaves_no_new_files(uri: str, threads: int) -> None:
     make(uri, *[20] * 8)
     last = lance.dataset(uri).get_fragments()[-1].data_files()[0].path
     path = Path(uri, "data", last)
@@ -697,7 +697,7 @@ def test_a_compaction_keeps_every_kind_of_column(uri: str) -> None:
     lance.dataset(uri).validate()
 
 
-def test_a_compacted_clone_has_files_of_its_own(uri: str, tmp_path) -> None:
+def test_a_compacted_clone_has_its_own_files(uri: str, tmp_path) -> None:
     make(uri, 10, 10)
     clone = str(tmp_path / "clone")
     lance.dataset(uri).shallow_clone(clone, 2)
@@ -724,7 +724,7 @@ def test_a_compacted_clone_has_files_of_its_own(uri: str, tmp_path) -> None:
     ],
     ids=["config", "schema metadata", "drop index", "overwrite", "append"],
 )
-def test_changes_succeed_after_pylance_compactions_that_lance_core_cannot_do(
+def test_changes_succeed_after_pylance_compactions_that_lance_core_does_not_support(
     change: Callable[[lance_core.LanceDataset], object], defers: bool, tmp_path: Path
 ) -> None:
     """The reference compacts a table that defers the remapping of its indices, once more."""

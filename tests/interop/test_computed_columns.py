@@ -119,7 +119,7 @@ def test_a_computed_column_with_the_name_of_a_row_id_replaces_it(uri: str) -> No
     _same(lance_core.dataset(uri).to_table(**arguments), lance.dataset(uri).to_table(**arguments))
 
 
-def test_head_slice_fragments_and_rows_by_id_compute_columns(uri: str) -> None:
+def test_head_slices_fragments_and_takes_by_row_id_compute_columns(uri: str) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     columns = {"a": "i + 1", "id": "_rowid"}
     _same(ours.head(2, columns=columns), theirs.head(2, columns=columns))
@@ -172,7 +172,7 @@ def test_expressions_use_json_as_in_pylance(uri: str, columns: dict[str, str]) -
     _same(ours.take([2, 0], columns=columns), theirs.take([2, 0], columns=columns))
 
 
-def test_a_member_of_a_struct_that_is_json_can_be_used(tmp_path: Path) -> None:
+def test_a_json_member_of_a_struct_can_be_used_in_expressions(tmp_path: Path) -> None:
     documents = pa.array(['{"a": 1}', None, '{"a": 3}'], pa.json_())
     structs = pa.StructArray.from_arrays([documents, pa.array([1, 2, 3])], ["document", "x"])
     lance.write_dataset(pa.table({"s": structs}), tmp_path / "t.lance")

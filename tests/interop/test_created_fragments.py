@@ -44,7 +44,7 @@ def test_created_fragment_has_the_metadata_of_pylance(
 
 
 @CHAINS
-def test_created_fragment_is_committed_by_the_other_library(
+def test_created_fragment_can_be_committed_by_the_other_library(
     writer: ModuleType, committer: ModuleType, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "t")

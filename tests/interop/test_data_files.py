@@ -214,7 +214,7 @@ def test_pages_that_differ_in_nulls_are_read_by_lance_core_and_pylance(tmp_path:
 
 @every_type
 @pytest.mark.sampled(24)
-def test_sliced_input_is_written_as_its_own_rows(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_sliced_input_is_written_with_only_the_rows_of_the_slice(tmp_path: Path, dtype: pa.DataType) -> None:
     table = _table(dtype, "nulls")
     _write(LanceFileWriter, tmp_path / "f.lance", table.slice(13, 250))
     _same(reference.LanceFileReader(str(tmp_path / "f.lance")).read_all().to_table(), table.slice(13, 250))
@@ -243,7 +243,7 @@ def test_long_values_are_compressed_separately(tmp_path: Path, kind: str, metada
     _check_reads(LanceFileReader, tmp_path / "f", table)
 
 
-def test_floating_point_values_keep_every_bit(tmp_path: Path) -> None:
+def test_floating_point_values_are_preserved_bit_for_bit(tmp_path: Path) -> None:
     values = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324], np.float64)
     values = np.concatenate([values, np.array([0x7FF8DEADBEEF0001], np.uint64).view(np.float64)])
     table = pa.table({"f": values, "same": np.full(7, -0.0)})
@@ -255,7 +255,7 @@ def test_floating_point_values_keep_every_bit(tmp_path: Path) -> None:
             np.testing.assert_array_equal(*bits)
 
 
-def test_pages_of_struct_members_need_not_line_up(tmp_path: Path) -> None:
+def test_pages_of_struct_members_may_have_different_boundaries(tmp_path: Path) -> None:
     # pylance cuts the pages of each leaf by that leaf's own size.
     rng = np.random.default_rng(SEED)
     dtype = pa.struct([("small", pa.int8()), ("large", pa.binary())])

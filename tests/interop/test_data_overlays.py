@@ -264,7 +264,7 @@ def test_compaction_materializes_data_overlays(tmp_path: Path, compactor: object
         assert rows == sum(row["a"] == value for row in before)
 
 
-def test_many_overlays_are_a_reason_to_compact(tmp_path: Path) -> None:
+def test_fragments_with_many_overlays_are_compacted(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     options = {"target_rows_per_fragment": 10}
     for row in range(10):
@@ -324,7 +324,7 @@ def test_a_rewritten_column_retires_overlays(tmp_path: Path) -> None:
     assert found[0][0][0] == (0, [-2, 1], 3)
 
 
-def test_overlays_that_are_newer_than_a_replacement_stay(tmp_path: Path) -> None:
+def test_overlays_that_are_newer_than_a_replacement_are_kept(tmp_path: Path) -> None:
     """The new file was planned before the overlay, and committed after it."""
     found = []
     for library in (lance, lance_core):
@@ -341,7 +341,7 @@ def test_overlays_that_are_newer_than_a_replacement_stay(tmp_path: Path) -> None
     assert found[0] == found[1] == ([(0, [0], 3)], [1000, 5, 1002])
 
 
-def test_fragment_documents_with_overlays_are_exchanged_with_pylance(tmp_path: Path) -> None:
+def test_fragment_json_with_overlays_is_exchanged_with_pylance(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     cover(path, lay_with_theirs)
     theirs, ours = (library.dataset(path).get_fragment(0).metadata for library in (lance, lance_core))
@@ -350,7 +350,7 @@ def test_fragment_documents_with_overlays_are_exchanged_with_pylance(tmp_path: P
     assert lance.FragmentMetadata.from_json(json.dumps(ours.to_json())).to_json() == theirs.to_json()
 
 
-def test_moved_rows_do_not_enter_an_index_that_does_not_know_their_overlay(tmp_path: Path) -> None:
+def test_moved_rows_are_not_added_to_an_index_that_is_older_than_their_overlay(tmp_path: Path) -> None:
     path = make_table(tmp_path, stable=True)
     lance.dataset(path).create_scalar_index("s", "BITMAP")
     lay_with_ours(path, 0, pa.table({"s": ["new5"]}), [1], [5])
@@ -449,7 +449,7 @@ def test_overlays_that_do_not_fit_the_table_are_refused(
     assert lance_core.dataset(path).version == 1
 
 
-def test_overlay_whose_file_is_missing_or_of_another_size_is_refused(tmp_path: Path) -> None:
+def test_overlay_whose_file_is_missing_or_has_another_size_is_refused(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     document = overlay_file(path, numbers(1), [0])
 
@@ -484,7 +484,7 @@ def test_offsets_beyond_the_rows_cover_nothing(tmp_path: Path) -> None:
     lance_core.dataset(path).validate()
 
 
-def test_the_id_of_a_dropped_column_is_taken_while_an_overlay_lists_it(tmp_path: Path) -> None:
+def test_the_id_of_a_dropped_column_is_not_reused_while_an_overlay_lists_it(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(6), "b": range(6)}), path)
     lance.dataset(path).add_columns({"c": "a * 10"})

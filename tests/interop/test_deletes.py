@@ -121,7 +121,7 @@ def test_a_merged_delete_of_the_last_rows_removes_the_fragment(
     assert _same(uri) == list(range(25, 100))
 
 
-def test_fragments_deleted_from_apart_are_committed_together(tmp_path: Path) -> None:
+def test_deletes_of_separate_fragments_are_committed_together(tmp_path: Path) -> None:
     for library in (lance, lance_core):
         uri = _write(tmp_path / library.__name__)
         changed = [fragment.delete("id % 2 = 0 and id < 75") for fragment in library.dataset(uri).get_fragments()[:3]]
@@ -141,7 +141,7 @@ def test_deletes_keep_stable_row_ids(tmp_path: Path) -> None:
     assert _same(uri) == [number for number in range(10, 81) if number % 5]
 
 
-def test_an_index_answers_without_the_deleted_rows(tmp_path: Path) -> None:
+def test_an_index_does_not_return_deleted_rows(tmp_path: Path) -> None:
     uri = _write(tmp_path / "t")
     lance.dataset(uri).create_scalar_index("id", "BTREE")
     lance_core.dataset(uri).delete("id in (7, 8)")

@@ -43,7 +43,7 @@ def _names(uri: str) -> list[str]:
 
 
 @BOTH
-def test_a_detached_version_is_reached_by_its_number_only(uri: str, maker: ModuleType) -> None:
+def test_a_detached_version_can_be_opened_only_by_its_number(uri: str, maker: ModuleType) -> None:
     before = _names(uri)
     made = _detached(uri, maker)
     assert made.version >= 2**63
@@ -61,7 +61,9 @@ def test_a_detached_version_is_reached_by_its_number_only(uri: str, maker: Modul
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_only_detached_commits_are_made_on_a_detached_version(uri: str, maker: ModuleType, writer: ModuleType) -> None:
+def test_only_detached_commits_are_accepted_on_a_detached_version(
+    uri: str, maker: ModuleType, writer: ModuleType
+) -> None:
     first = _detached(uri, maker)
     second = _detached(uri, writer, first.version)
     for reader in EACH:
@@ -102,7 +104,7 @@ def test_unsupported_changes_of_a_detached_version_are_refused(uri: str, tmp_pat
     assert lance_core.dataset(uri).version == 2
 
 
-def test_a_cleanup_leaves_detached_manifests(uri: str) -> None:
+def test_a_cleanup_keeps_detached_manifests(uri: str) -> None:
     made = _detached(uri, lance_core)
     lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
     assert f"d{made.version}.manifest" in _names(uri)
@@ -131,7 +133,9 @@ def _manifests(uri: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
-def test_a_table_of_old_names_is_continued_and_migrated(tmp_path: Path, maker: ModuleType, other: ModuleType) -> None:
+def test_a_table_with_old_manifest_names_is_continued_and_migrated(
+    tmp_path: Path, maker: ModuleType, other: ModuleType
+) -> None:
     uri = _old(tmp_path, maker)
     assert _manifests(uri) == V1
     other.write_dataset(numbered_rows(3, 4), uri, mode="append")
@@ -178,7 +182,7 @@ def test_a_migration_that_was_interrupted_is_finished_by_uri(tmp_path: Path, sta
         assert reader.dataset(uri).count_rows() == 3
 
 
-def test_two_manifests_of_one_version_stop_a_migration(tmp_path: Path) -> None:
+def test_two_manifests_of_the_same_version_stop_a_migration(tmp_path: Path) -> None:
     uri = _old(tmp_path)
     directory = Path(uri) / "_versions"
     (directory / V2[1]).write_bytes(b"other")
@@ -194,7 +198,7 @@ def test_migrating_a_missing_dataset_raises_dataset_not_found(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
-def test_tables_of_old_names_have_no_detached_versions(tmp_path: Path, maker: ModuleType) -> None:
+def test_tables_with_old_manifest_names_have_no_detached_versions(tmp_path: Path, maker: ModuleType) -> None:
     uri = _old(tmp_path)
     with pytest.raises(OSError, match=r"(?i)v1"):
         _detached(uri, maker)

@@ -35,7 +35,7 @@ def _file(uri: Path, rows: pa.Table) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_a_file_of_the_table_is_described_as_in_its_manifest(tmp_path: Path, version: str) -> None:
+def test_metadata_of_an_existing_file_equals_its_manifest_entry(tmp_path: Path, version: str) -> None:
     _table(tmp_path, version)
     for library in LIBRARIES.values():
         dataset = library.dataset(tmp_path)
@@ -50,7 +50,7 @@ def test_a_file_of_the_table_is_described_as_in_its_manifest(tmp_path: Path, ver
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_a_fragment_that_was_lost_is_added_again(tmp_path: Path, version: str, stable: bool) -> None:
+def test_a_lost_fragment_can_be_added_again(tmp_path: Path, version: str, stable: bool) -> None:
     _table(tmp_path, version, enable_stable_row_ids=stable)
     dataset = lance_core.dataset(tmp_path)
     lost = dataset.get_fragments()[1].data_files()[0].path
@@ -65,7 +65,7 @@ def test_a_fragment_that_was_lost_is_added_again(tmp_path: Path, version: str, s
 
 
 @BOTH
-def test_a_file_with_some_columns_replaces_them(tmp_path: Path, library: ModuleType) -> None:
+def test_a_file_with_some_columns_replaces_those_columns(tmp_path: Path, library: ModuleType) -> None:
     _table(tmp_path)
     dataset = library.dataset(tmp_path)
     name = _file(tmp_path, pa.table({"c": ["new"] * 5}))
@@ -108,7 +108,7 @@ def test_files_and_base_paths_that_do_not_exist_are_refused(tmp_path: Path, libr
         library.fragment.DataFile.create(dataset, 5)
 
 
-def test_a_column_of_another_type_which_pylance_accepts_is_refused(tmp_path: Path) -> None:
+def test_a_column_of_another_type_that_pylance_accepts_is_refused(tmp_path: Path) -> None:
     _table(tmp_path)
     name = _file(tmp_path, pa.table({"a": ["x"]}))
     assert lance.fragment.DataFile.create(lance.dataset(tmp_path), name).fields == [0]

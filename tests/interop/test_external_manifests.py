@@ -175,7 +175,7 @@ def test_dynamodb_items_equal_those_of_pylance(dynamo: Table) -> None:
     assert int(ours["size"]["N"]) == len(dynamo.get(V2))
 
 
-def test_opening_costs_two_requests_and_one_table_check(dynamo: Table) -> None:
+def test_opening_a_dataset_takes_two_requests_and_one_table_check(dynamo: Table) -> None:
     with fault_proxy(dynamo.server.endpoint) as proxy:
         options = {**dynamo.options, "aws_endpoint": proxy.endpoint, "dynamodb_endpoint": proxy.endpoint}
         # The row and the manifest; before the first of a process, whether the table can serve. A version is its name,
@@ -187,13 +187,13 @@ def test_opening_costs_two_requests_and_one_table_check(dynamo: Table) -> None:
             assert proxy.methods() in (methods, methods[-2:])
 
 
-def test_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:
+def test_a_uri_with_a_trailing_slash_uses_the_same_rows(dynamo: Table) -> None:
     uri = dynamo.uri.replace("?", "/?")
     assert lance_core.dataset(uri, storage_options=dynamo.options).version == 2
 
 
 @pytest.mark.slow
-def test_a_referenced_staged_manifest_is_finished_and_not_lost(dynamo: Table) -> None:
+def test_a_referenced_staged_manifest_is_finalized_and_kept(dynamo: Table) -> None:
     """The writer is killed between S2 and S3; pylance opens the dataset then."""
     program = f"""
 import os, pyarrow as pa, lance_core
@@ -271,7 +271,7 @@ def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) 
 
 
 @pytest.mark.sampled(1)
-def test_a_row_whose_staged_object_is_gone_is_reported(table: Table) -> None:
+def test_a_row_whose_staged_object_is_missing_is_reported(table: Table) -> None:
     """Row 21 of the table of crashes."""
     table.delete(table.die_after(2))
     for call in (table.values, lambda: table.append(3)):
@@ -283,7 +283,7 @@ def test_a_row_whose_staged_object_is_gone_is_reported(table: Table) -> None:
 
 
 @pytest.mark.sampled(1)
-def test_a_row_that_leads_elsewhere_is_refused(table: Table) -> None:
+def test_a_row_that_refers_to_another_location_is_refused(table: Table) -> None:
     for path in ("data/x.manifest", "_versions/../../other/1.manifest", V3, "_versions/nothing"):
         table.rows.set_path(2, path)
         with pytest.raises(lance_core.CorruptDataError, match="invalid path"):
@@ -291,7 +291,7 @@ def test_a_row_that_leads_elsewhere_is_refused(table: Table) -> None:
 
 
 @pytest.mark.sampled(1)
-def test_a_dataset_without_rows_is_taken_over(table: Table) -> None:
+def test_a_dataset_without_rows_is_registered_by_the_first_commit(table: Table) -> None:
     for version in (1, 2):
         table.rows.delete(version)
     assert table.values() == [1, 2]
@@ -321,7 +321,7 @@ def test_maintenance_of_a_shared_dataset_keeps_every_row(dynamo: Table) -> None:
         dynamo.append(6)
 
 
-def test_branches_have_rows_of_their_own(dynamo: Table) -> None:
+def test_branches_have_their_own_rows(dynamo: Table) -> None:
     def open_with(library: str) -> Any:
         return LIBRARIES[library].dataset(dynamo.uri, storage_options=dynamo.options)
 
@@ -380,7 +380,7 @@ def test_a_branch_deleted_by_pylance_frees_its_name_after_another_removal(dynamo
 
 
 @pytest.mark.sampled(1)
-def test_detached_versions_have_no_row(table: Table) -> None:
+def test_detached_versions_have_no_row_in_the_manifest_store(table: Table) -> None:
     dataset = lance_core.dataset(table.uri, storage_options=table.options)
     fragments = lance_core.write_fragments(pa.table({"a": pa.array([9], pa.int64())}), dataset)
     append = lance_core.LanceOperation.Append(fragments)

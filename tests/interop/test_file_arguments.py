@@ -81,7 +81,7 @@ def test_members_of_list_items_are_returned_in_the_requested_order(tmp_path: Pat
 
 
 @pytest.mark.parametrize("columns", ["st", b"st", [1], [None], 5, iter(["a"]), {"a"}])
-def test_columns_other_than_a_list_of_strings_are_refused(path: str, columns: Any) -> None:
+def test_columns_that_are_not_a_list_of_strings_are_refused(path: str, columns: Any) -> None:
     for reader in (LanceFileReader, TheirReader):
         with pytest.raises(TypeError):
             reader(path, columns=columns)
@@ -101,14 +101,14 @@ def test_an_empty_list_of_columns_is_refused(path: str) -> None:
     ("path", "error"),
     [(b"f.lance", InvalidTypeError), (None, InvalidTypeError), (3, InvalidTypeError), ("", LanceError)],
 )
-def test_file_paths_other_than_strings_are_refused(path: Any, error: type[LanceError]) -> None:
+def test_file_paths_that_are_not_strings_are_refused(path: Any, error: type[LanceError]) -> None:
     for make in (LanceFileReader, lambda each: LanceFileWriter(each, ROWS.schema)):
         with pytest.raises(error, match="path"):
             make(path)
 
 
 @pytest.mark.parametrize("options", ["x", 5, [("a", "b")], {"a": 1}, {1: "a"}])
-def test_storage_options_other_than_a_map_of_strings_are_refused(path: str, options: Any) -> None:
+def test_storage_options_that_are_not_a_map_of_strings_are_refused(path: str, options: Any) -> None:
     for make in (lambda: LanceFileReader(path, options), lambda: LanceFileWriter(path, storage_options=options)):
         with pytest.raises(InvalidTypeError, match="storage_options"):
             make()
@@ -125,7 +125,7 @@ def test_storage_options_other_than_a_map_of_strings_are_refused(path: str, opti
         (1.5, TypeError),
     ],
 )
-def test_batch_sizes_other_than_positive_integers_are_refused(
+def test_batch_sizes_that_are_not_positive_integers_are_refused(
     path: str, name: str, value: Any, error: type[Exception]
 ) -> None:
     reader = LanceFileReader(path)
@@ -137,7 +137,7 @@ def test_batch_sizes_other_than_positive_integers_are_refused(
 
 
 @pytest.mark.parametrize("index", [None, 1.0, "0"])
-def test_global_buffer_indices_other_than_integers_are_refused(path: str, index: Any) -> None:
+def test_global_buffer_indices_that_are_not_integers_are_refused(path: str, index: Any) -> None:
     with pytest.raises(InvalidTypeError, match="index"):
         LanceFileReader(path).read_global_buffer(index)
 
@@ -156,7 +156,7 @@ def test_global_buffer_indices_other_than_integers_are_refused(path: str, index:
         ({"version": "9"}, InvalidInputError),
     ],
 )
-def test_wrong_arguments_of_the_file_writer_are_refused(
+def test_invalid_arguments_of_the_file_writer_are_refused(
     tmp_path: Path, arguments: dict[str, Any], error: type[LanceError]
 ) -> None:
     with pytest.raises(error):
@@ -166,7 +166,7 @@ def test_wrong_arguments_of_the_file_writer_are_refused(
 
 @pytest.mark.parametrize("batch", [None, [{"a": 1}], {"a": [1]}, pa.array([1]), "x"])
 @pytest.mark.parametrize("schema", [None, ROWS.schema])
-def test_batches_of_a_wrong_type_are_refused(tmp_path: Path, batch: Any, schema: pa.Schema | None) -> None:
+def test_batches_of_the_wrong_type_are_refused(tmp_path: Path, batch: Any, schema: pa.Schema | None) -> None:
     path = str(tmp_path / "f.lance")
     with LanceFileWriter(path, schema) as writer:
         with pytest.raises(InvalidTypeError, match="batch must be"):
@@ -184,7 +184,7 @@ def test_batches_of_a_wrong_type_are_refused(tmp_path: Path, batch: Any, schema:
         (("k", "\ud800"), InvalidInputError),
     ],
 )
-def test_schema_metadata_other_than_strings_are_refused(
+def test_schema_metadata_that_is_not_text_is_refused(
     tmp_path: Path, entry: tuple[Any, Any], error: type[LanceError]
 ) -> None:
     with LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema) as writer, pytest.raises(error):
@@ -192,7 +192,7 @@ def test_schema_metadata_other_than_strings_are_refused(
 
 
 @pytest.mark.parametrize("data", ["text", None, 5, [256], ["a"]])
-def test_global_buffers_other_than_bytes_are_refused(tmp_path: Path, data: Any) -> None:
+def test_global_buffers_that_are_not_bytes_are_refused(tmp_path: Path, data: Any) -> None:
     with LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema) as writer:
         with pytest.raises(InvalidTypeError, match="data must be bytes"):
             writer.add_global_buffer(data)
@@ -227,7 +227,7 @@ def test_buffers_without_rows_or_schema_make_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_early_buffers_of_format_0_1_are_refused(tmp_path: Path) -> None:
+def test_buffers_before_the_schema_are_refused_in_format_0_1(tmp_path: Path) -> None:
     writer = LanceFileWriter(str(tmp_path / "f.lance"), version="0.1")
     writer.add_global_buffer(b"one")
     with pytest.raises(LanceError, match="global buffers"):
@@ -237,14 +237,14 @@ def test_early_buffers_of_format_0_1_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [None, True, False])
-def test_keep_original_array_is_taken_as_in_pylance(tmp_path: Path, keep: bool | None) -> None:
+def test_keep_original_array_is_accepted_as_in_pylance(tmp_path: Path, keep: bool | None) -> None:
     for make in (LanceFileWriter, TheirWriter):
         with make(str(tmp_path / "f.lance"), ROWS.schema, keep_original_array=keep) as writer:
             writer.write_batch(ROWS)
         assert LanceFileReader(str(tmp_path / "f.lance")).num_rows() == 3
 
 
-def test_readers_of_sessions_check_their_columns(tmp_path: Path) -> None:
+def test_file_readers_of_a_session_check_the_requested_columns(tmp_path: Path) -> None:
     written(tmp_path, TABLE)
     session = LanceFileSession(str(tmp_path))
     with pytest.raises(InvalidTypeError):

@@ -60,7 +60,7 @@ def test_all_files_of_a_dataset_equal_those_of_pylance(uri: str) -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_a_dropped_dataset_leaves_nothing(uri: str, library: ModuleType) -> None:
+def test_a_dropped_dataset_leaves_no_files(uri: str, library: ModuleType) -> None:
     (Path(uri) / "notes.txt").write_text("x")
     library.LanceDataset.drop(uri)
     assert not os.path.exists(uri)
@@ -71,7 +71,7 @@ def test_a_dropped_dataset_leaves_nothing(uri: str, library: ModuleType) -> None
 
 @pytest.mark.parametrize("library", [lance, lance_core])
 @pytest.mark.parametrize("linked", ["data", "_indices", "data/more", "notes"])
-def test_a_dropped_dataset_with_a_linked_directory_leaves_what_the_link_leads_to(
+def test_dropping_a_dataset_with_a_linked_directory_keeps_the_target_of_the_link(
     uri: str, tmp_path: Path, linked: str, library: ModuleType
 ) -> None:
     outside, link = tmp_path / "outside", Path(uri) / linked
@@ -87,7 +87,7 @@ def test_a_dropped_dataset_with_a_linked_directory_leaves_what_the_link_leads_to
     assert sorted(outside.rglob("*")) == before
 
 
-def test_a_dropped_dataset_whose_root_is_a_link_leaves_nothing(uri: str, tmp_path: Path) -> None:
+def test_dropping_a_dataset_whose_root_is_a_link_leaves_no_files(uri: str, tmp_path: Path) -> None:
     """The reference removes the link alone."""
     link = tmp_path / "link"
     link.symlink_to(uri, target_is_directory=True)

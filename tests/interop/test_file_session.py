@@ -18,7 +18,7 @@ sessions = pytest.mark.parametrize("session_type", [LanceFileSession, reference.
 
 
 @sessions
-def test_files_of_a_session_are_written_listed_and_read_alike(session_type: type, tmp_path: Path) -> None:
+def test_files_of_a_session_are_written_listed_and_read_as_in_pylance(session_type: type, tmp_path: Path) -> None:
     session = session_type(str(tmp_path))
     for path in ("f.lance", "deep/er/g.lance", "deep/h.lance"):
         with session.open_writer(path, schema=TABLE.schema) as writer:
@@ -86,7 +86,7 @@ def test_file_metadata_and_statistics_equal_those_of_pylance(version: str, tmp_p
     assert sizes == [(column.num_pages, column.size_bytes) for column in theirs.file_statistics().columns]
 
 
-def test_files_of_0_1_have_no_column_statistics(tmp_path: Path) -> None:
+def test_files_in_format_0_1_have_no_column_statistics(tmp_path: Path) -> None:
     path = str(tmp_path / "f.lance")
     with LanceFileWriter(path, TABLE.schema, version="0.1") as writer:
         writer.write_batch(TABLE)

@@ -330,7 +330,7 @@ def test_stable_row_ids_of_a_scan_equal_those_of_pylance(tmp_path: Path) -> None
         assert lance_core.dataset(uri).to_table(**arguments).equals(expected)
 
 
-def test_a_value_error_ends_the_scan_at_its_row(wide: str) -> None:
+def test_a_value_error_stops_the_scan_at_the_row_that_raises_it(wide: str) -> None:
     batches = lance_core.dataset(wide).to_batches(columns=["id"], filter="10 / (id - 17) >= 0")
     with pytest.raises(LanceError, match="divide by zero"):
         list(batches)

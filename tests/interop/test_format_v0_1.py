@@ -130,7 +130,7 @@ def test_row_groups_do_not_depend_on_the_input_batches(batch_rows: int) -> None:
     assert ours(pieces) == ours(table)
 
 
-def test_slices_are_written_like_copies(tmp_path: Path) -> None:
+def test_slices_have_the_same_bytes_as_copies(tmp_path: Path) -> None:
     sliced = pa.table(COLUMNS).slice(3, 77)
     copied = pa.table({name: pa.concat_arrays([sliced[name].combine_chunks(), COLUMNS[name][:0]]) for name in COLUMNS})
     assert ours(sliced) == ours(copied)
@@ -143,7 +143,7 @@ def test_the_example_of_the_format_notes_has_the_documented_bytes() -> None:
     assert data[-16:] == struct.pack("<qHH4s", 172, 0, 2, b"LANC")
 
 
-def test_string_offsets_are_absolute_and_follow_the_bytes(tmp_path: Path) -> None:
+def test_string_offsets_are_absolute_and_stored_after_the_bytes(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, 2, 3, 4], pa.int32()), "b": ["ab", None, "", "cd"]})
     data = ours(table, max_rows_per_group=3)
     assert data[12:14] == b"ab"
@@ -153,7 +153,7 @@ def test_string_offsets_are_absolute_and_follow_the_bytes(tmp_path: Path) -> Non
     assert struct.unpack("<2q", data[52:68]) == (50, 52)
 
 
-def test_list_pages_count_one_more_and_their_offsets_restart(tmp_path: Path) -> None:
+def test_list_pages_have_one_extra_offset_and_restart_their_offsets(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": [[1, 2], [3], [4]]}), max_rows_per_group=2))
     metadata = opened(path)
@@ -164,7 +164,7 @@ def test_list_pages_count_one_more_and_their_offsets_restart(tmp_path: Path) -> 
     assert metadata.page_table.pages(1)[1].tolist() == [3, 1]
 
 
-def test_bool_pages_start_at_whole_bytes(tmp_path: Path) -> None:
+def test_bool_pages_start_at_byte_boundaries(tmp_path: Path) -> None:
     values = pa.array([row % 3 == 0 for row in range(25)])
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": values}), max_rows_per_group=10))
@@ -197,14 +197,14 @@ def test_nulls_read_back_as_in_pylance(tmp_path: Path, name: str) -> None:
         assert found.to_pylist() == expected
 
 
-def test_empty_strings_stay_in_fields_without_nulls(tmp_path: Path) -> None:
+def test_empty_strings_are_kept_in_fields_without_nulls(tmp_path: Path) -> None:
     table = pa.table({"a": ["x", ""]}, schema=pa.schema([pa.field("a", pa.string(), nullable=False)]))
     path = theirs(table, tmp_path / "t")
     assert ours(table) == path.read_bytes()
     assert read(path)["a"].to_pylist() == ["x", ""]
 
 
-def test_values_under_nulls_are_not_written() -> None:
+def test_values_hidden_by_nulls_are_not_written() -> None:
     validity = pa.py_buffer(b"\x05")
     hidden = {
         "int": pa.Array.from_buffers(pa.int32(), 3, [validity, pa.py_buffer(np.array([1, 2, 3], np.int32))]),
@@ -265,7 +265,7 @@ def test_statistics_name_the_fields_and_renumber_their_ids(tmp_path: Path) -> No
     assert read_statistics(metadata, [4]).keys() == {4}
 
 
-def test_the_maximum_is_raised_when_any_value_was_truncated(tmp_path: Path) -> None:
+def test_the_maximum_is_rounded_up_when_any_value_was_truncated(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": ["a" * 100, "b" * 10]})))
     [found] = read_statistics(opened(path))[0].to_pylist()
@@ -294,7 +294,7 @@ def test_batches_of_null_decimals_have_unknown_bounds(tmp_path: Path, dtype: pa.
 
 
 @pytest.mark.parametrize("dtype", [pa.date32(), pa.date64()], ids=str)
-def test_batches_of_null_dates_are_described(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_batches_of_null_dates_have_statistics(tmp_path: Path, dtype: pa.DataType) -> None:
     path = theirs(pa.table({"d": pa.nulls(3, dtype)}), tmp_path / "t")
     assert f"min_value={dtype} value {-(2 ** (dtype.bit_width - 1))}" in describe_file(
         FileReader.open(LocalStore(), str(path))
@@ -309,7 +309,7 @@ def test_files_of_types_without_statistics_have_none(tmp_path: Path) -> None:
     assert read_statistics(opened(path)) == {}
 
 
-def test_dictionaries_of_batches_are_joined(tmp_path: Path) -> None:
+def test_dictionaries_of_batches_are_merged(tmp_path: Path) -> None:
     batches = [pa.array(["a", "b"]), pa.array(["c", "b"]), pa.array(["d", "a"])]
     table = pa.table({"d": pa.chunked_array([batch.dictionary_encode() for batch in batches])})
     uri = str(tmp_path / "t")
@@ -392,14 +392,14 @@ def test_dictionaries_of_every_supported_type_are_read_by_both(tmp_path: Path, v
             assert found.to_pylist() == column.to_pylist()
 
 
-def test_more_values_than_keys_can_name_are_refused() -> None:
+def test_dictionaries_with_more_values_than_their_keys_can_index_are_refused() -> None:
     batches = [pa.array([f"{number} {row}" for row in range(100)]) for number in range(2)]
     chunks = [pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), batch) for batch in batches]
     with pytest.raises(LanceError, match=r"200 values, but keys of type int8 can address only 128"):
         ours(pa.table({"d": pa.chunked_array(chunks)}))
 
 
-def test_a_file_of_0_1_has_no_global_buffers() -> None:
+def test_a_file_in_format_0_1_has_no_global_buffers() -> None:
     store = MemoryStore()
     schema = schema_from_arrow(pa.schema([("a", pa.int8())]))
     with (
@@ -502,7 +502,7 @@ def long_table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("predicate", [*PREDICATES, *UNPRUNED])
 @pytest.mark.sampled(4)
-def test_statistics_leave_out_batches_and_no_rows(
+def test_pruning_by_statistics_skips_batches_and_loses_no_rows(
     long_table: str, predicate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = lance_core.dataset(long_table)

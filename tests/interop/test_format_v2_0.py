@@ -159,7 +159,7 @@ def test_fields_with_metadata_are_written_with_the_bytes_of_pylance(
     assert take_ours(path, [len(rows) - 1]).to_pylist() == table.to_pylist()[-1:]
 
 
-def test_blobs_are_written_in_front_of_the_pages_of_their_batch(tmp_path: Path) -> None:
+def test_blobs_are_written_before_the_pages_of_their_batch(tmp_path: Path) -> None:
     table = pa.table([pa.array([b"x", None, b"", b"y"], BLOB.type)], schema=pa.schema([BLOB]))
     path = _same_file(tmp_path, table)
     assert path.read_bytes()[:65] == b"x" + b"H" * 63 + b"y"
@@ -208,7 +208,7 @@ def test_pages_of_one_column_may_differ_in_kind(tmp_path: Path) -> None:
         assert take_ours(path, [0, 119, 120, 240, 361]).to_pylist() == table.take([0, 119, 120, 240, 361]).to_pylist()
 
 
-def test_an_array_of_several_page_sizes_is_split_as_by_pylance(tmp_path: Path) -> None:
+def test_an_array_larger_than_a_page_is_split_as_by_pylance(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array(np.arange(10_000.0)), "s": pa.array([f"{row}" for row in range(10_000)])})
     write_theirs(tmp_path / "theirs.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
     write_ours(tmp_path / "ours.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
@@ -221,7 +221,7 @@ def test_an_array_of_several_page_sizes_is_split_as_by_pylance(tmp_path: Path) -
     assert read_theirs(tmp_path / "ours.lance").equals(table)
 
 
-def test_items_and_bytes_under_nulls_are_kept(tmp_path: Path) -> None:
+def test_items_and_bytes_of_null_values_are_kept(tmp_path: Path) -> None:
     offsets = pa.py_buffer(np.array([0, 2, 4, 6], np.int32))
     items = pa.array([1, 2, 3, 4, 5, 6], pa.int8())
     hidden = pa.Array.from_buffers(pa.list_(pa.int8()), 3, [pa.py_buffer(b"\x05"), offsets], children=[items])
@@ -255,7 +255,7 @@ def test_single_members_of_structs_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_files_with_footer_0_3_or_2_0_are_both_read(tmp_path: Path) -> None:
+def test_files_with_a_0_3_or_2_0_footer_are_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": [1, None, 3]}))
     content = path.read_bytes()
     assert content[-8:] == b"\0\0\3\0LANC"
@@ -300,7 +300,7 @@ def test_files_with_unusual_section_offsets_and_padding_are_read(tmp_path: Path)
         (pa.field("x", pa.struct([("a", pa.bool_())]), metadata={"packed": "TRUE"}), [{"a": True}], "2.1"),
     ],
 )
-def test_types_that_2_0_cannot_hold_are_refused_with_a_version_that_can(
+def test_types_that_2_0_cannot_store_are_refused_with_a_version_that_can(
     tmp_path: Path, field: pa.Field, rows: list[object], version: str
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
@@ -310,7 +310,7 @@ def test_types_that_2_0_cannot_hold_are_refused_with_a_version_that_can(
 
 
 @pytest.mark.parametrize("dtype", [pa.list_(pa.string(), 2), pa.month_day_nano_interval(), pa.decimal32(3, 1)])
-def test_types_that_no_version_can_hold_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_types_that_no_version_can_store_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError):
         write_ours(tmp_path / "ours.lance", [pa.table({"x": pa.nulls(1, dtype)})])
 
@@ -386,7 +386,7 @@ def test_pages_with_inconsistent_metadata_are_refused(tmp_path: Path, change: ob
         read_ours(path)
 
 
-def test_column_metadata_in_other_wrappings_is_read(tmp_path: Path) -> None:
+def test_column_metadata_with_other_wrapper_messages_is_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, None, 3], pa.int32())}))
 
     def wrap(message: pb_file2.ColumnMetadata) -> None:
@@ -411,7 +411,7 @@ def test_a_struct_has_exactly_one_header_page(tmp_path: Path) -> None:
         read_ours(path)
 
 
-def test_a_struct_marked_packed_false_is_read_as_its_pages_say(tmp_path: Path) -> None:
+def test_a_struct_marked_packed_false_is_read_as_its_pages_are_encoded(tmp_path: Path) -> None:
     field = pa.field("p", PACKED.type, metadata={"packed": "false"})
     schema = pa.schema([field, ("i", pa.int8())])
     table = pa.table([pa.array([PACKED_ROW], PACKED.type), pa.array([1], pa.int8())], schema=schema)

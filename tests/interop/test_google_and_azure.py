@@ -58,7 +58,7 @@ def test_a_dataset_on_google_or_azure_supports_every_verb(cloud: Cloud) -> None:
     dataset.validate()
 
 
-def test_the_store_verbs_behave_alike_on_google_and_azure(cloud: Cloud) -> None:
+def test_store_methods_behave_identically_on_google_and_azure(cloud: Cloud) -> None:
     store, root = resolve(cloud.uri(), cloud.options)
     path = store.join(root, "x")
     with pytest.raises(NotFoundError):
@@ -107,7 +107,7 @@ def test_each_commit_to_google_or_azure_is_conditional(cloud: Cloud) -> None:
     assert not [path for path in cloud.emulator.objects if "#" in path]
 
 
-def test_a_service_that_ignores_conditions_is_refused(cloud: Cloud) -> None:
+def test_a_service_that_ignores_conditional_requests_is_refused(cloud: Cloud) -> None:
     uri = cloud.uri()
     cloud.emulator.drops_conditions = True
     try:
@@ -126,7 +126,7 @@ def test_secrets_of_storage_options_are_not_shown(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "package"), [("gs", "gcsfs"), ("az", "adlfs"), ("abfss", "adlfs")])
-def test_a_missing_package_for_a_cloud_store_is_named(
+def test_a_missing_package_for_a_cloud_store_is_named_in_the_error(
     monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
 ) -> None:
     for name in ("gcsfs", "gcsfs.core", "adlfs"):

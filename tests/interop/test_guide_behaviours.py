@@ -44,7 +44,7 @@ def _data_files(uri: Path) -> set[str]:
 # ── Adding columns without values ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_columns_without_values_are_added_by_a_field_a_list_or_a_schema(library: ModuleType, tmp_path: Path) -> None:
+def test_columns_without_values_are_added_from_a_field_a_list_or_a_schema(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri)
     files = _data_files(uri)
@@ -59,7 +59,7 @@ def test_columns_without_values_are_added_by_a_field_a_list_or_a_schema(library:
     assert _rows(uri)[2] == {"id": 3, "embedding": None, "label": None, "score": None}
 
 
-def test_columns_without_values_are_filled_later(library: ModuleType, tmp_path: Path) -> None:
+def test_columns_added_without_values_can_be_filled_later(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri, max_rows_per_file=2)
     dataset.add_columns(pa.field("label", pa.string()))
@@ -83,7 +83,9 @@ STRUCTS = {
 
 
 @pytest.mark.parametrize("kind", STRUCTS)
-def test_members_are_added_to_structs_from_format_2_2_on(library: ModuleType, tmp_path: Path, kind: str) -> None:
+def test_members_can_be_added_to_structs_in_format_2_2_and_later(
+    library: ModuleType, tmp_path: Path, kind: str
+) -> None:
     rows, extended = STRUCTS[kind]
     for version in ("2.1", "2.2"):
         uri = tmp_path / version
@@ -170,7 +172,7 @@ def test_values_are_read_from_a_stream_in_the_order_of_the_rows(library: ModuleT
             dataset.add_columns(wrong.rename_columns(["other"]).to_reader())
 
 
-def test_existing_files_stay_when_columns_are_added(library: ModuleType, tmp_path: Path) -> None:
+def test_existing_files_are_kept_when_columns_are_added(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri, max_rows_per_file=2)
     before = {path.name: path.stat() for path in (uri / "data").iterdir()}
@@ -224,7 +226,7 @@ def test_members_are_dropped_by_their_path(library: ModuleType, tmp_path: Path) 
 # ── Renaming and casting columns ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_columns_and_members_are_renamed_without_writing_data(library: ModuleType, tmp_path: Path) -> None:
+def test_columns_and_members_are_renamed_without_rewriting_data(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(pa.table({"id": [1], "meta": [{"id": 1, "name": "Alice"}]}), uri)
     files = _data_files(uri)
@@ -234,7 +236,7 @@ def test_columns_and_members_are_renamed_without_writing_data(library: ModuleTyp
 
 
 @pytest.mark.parametrize("alteration", [{"name": "key"}, {"data_type": pa.int32()}], ids=["rename", "cast"])
-def test_a_renamed_column_keeps_its_index_and_a_cast_one_loses_it(
+def test_a_renamed_column_keeps_its_index_and_a_cast_column_loses_it(
     library: ModuleType, tmp_path: Path, alteration: dict[str, Any]
 ) -> None:
     uri = tmp_path / "t"
@@ -284,7 +286,9 @@ def test_a_cast_fails_if_a_value_does_not_fit(library: ModuleType, tmp_path: Pat
     assert _rows(tmp_path / "t") == [{"id": 1}, {"id": 1 << 40}]
 
 
-def test_a_column_becomes_nullable_always_and_required_only_without_nulls(library: ModuleType, tmp_path: Path) -> None:
+def test_a_column_can_always_become_nullable_but_required_only_without_nulls(
+    library: ModuleType, tmp_path: Path
+) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(pa.table({"full": [1, 2], "some": [1, None]}), uri)
     dataset.alter_columns({"path": "full", "nullable": False})
@@ -469,7 +473,7 @@ def test_rows_are_added_by_insert_or_by_a_write_in_append_mode(library: ModuleTy
     assert _ages(uri) == {"Alice": 20, "Bob": 30, "Carla": 45, "Dan": 42, "Eve": 43}
 
 
-def test_deleted_rows_are_marked_and_their_files_stay(library: ModuleType, tmp_path: Path) -> None:
+def test_deleted_rows_are_marked_and_their_files_are_kept(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(PEOPLE, uri)
     files = _data_files(uri)

@@ -190,7 +190,7 @@ def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> Non
     _check_queries(uri)
 
 
-def test_ids_of_removed_fragments_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
+def test_ids_of_removed_fragments_in_an_index_bitmap_are_never_assigned_again(uri: str) -> None:
     lance_core.dataset(uri).delete("a >= 20")
     for start in (100, 110, 120):
         lance_core.write_dataset(_rows(start, start + 10), uri, mode="append")
@@ -210,7 +210,7 @@ def test_an_index_on_a_field_that_was_dropped_in_the_meantime_is_refused(uri: st
     assert lance.dataset(uri).to_table(filter="a = 7").num_rows == 1
 
 
-def test_an_index_that_was_built_while_values_changed_does_not_answer_for_them(uri: str) -> None:
+def test_an_index_built_while_values_changed_does_not_cover_the_changed_fragments(uri: str) -> None:
     """The index of one writer, the values of another: the rows are scanned."""
     dataset = lance.dataset(uri)
     read_version = dataset.version

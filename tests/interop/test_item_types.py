@@ -69,7 +69,7 @@ def test_bfloat16_in_nested_vectors_is_read_by_lance_core_and_pylance(tmp_path, 
         assert ours == theirs
 
 
-def test_only_nested_bfloat16_lists_have_a_name():
+def test_only_nested_bfloat16_lists_have_a_logical_type_name():
     assert bfloat16_list_name(VECTORS.type) == "fixed_size_list:fixed_size_list:lance.bfloat16:3:2"
     assert bfloat16_list_name(pa.list_(pa.binary(2), 2)) is None
     assert bfloat16_list_name(pa.int8()) is None
@@ -111,7 +111,7 @@ LOST = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("name", LOST)
-def test_types_that_would_be_lost_are_refused(tmp_path, name, nested, version):
+def test_extension_types_that_would_be_lost_are_refused(tmp_path, name, nested, version):
     array, match = LOST[name]
     column = pa.StructArray.from_arrays([array], ["a"]) if nested else array
     where = "x.a" if nested else "x"

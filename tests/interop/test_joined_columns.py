@@ -110,7 +110,7 @@ def test_the_last_of_several_rows_with_the_same_key_is_joined(tmp_path: Path) ->
     ],
     ids=lambda keys: str(keys.type),
 )
-def test_text_is_found_however_it_is_stored(tmp_path: Path, keys: pa.Array) -> None:
+def test_text_keys_match_regardless_of_their_arrow_type(tmp_path: Path, keys: pa.Array) -> None:
     stored = ROWS.set_column(1, "b", ROWS["b"].combine_chunks().dictionary_encode())
     for name, rows in {"plain": ROWS, "dictionary": stored}.items():
         dataset = lance_core.write_dataset(rows, tmp_path / name)
@@ -135,7 +135,7 @@ UNSUITABLE = {
 
 
 @pytest.mark.parametrize("data", UNSUITABLE)
-def test_columns_that_cannot_be_stored_are_not_joined(tmp_path: Path, data: str) -> None:
+def test_joins_with_columns_that_cannot_be_stored_are_refused(tmp_path: Path, data: str) -> None:
     rows, version = UNSUITABLE[data]
     for name, uri in _tables(tmp_path, data_storage_version=version).items():
         with pytest.raises(OSError, match=r"\bc\b"):
@@ -326,7 +326,7 @@ def test_fragments_are_changed_in_other_processes_and_committed_together(tmp_pat
     assert lance.dataset(uri).to_table()["c"].to_pylist() == [2, 4, 6, 8, 10]
 
 
-def test_offsets_count_deleted_rows(tmp_path: Path) -> None:
+def test_row_offsets_in_fragments_count_deleted_rows(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     dataset.delete("a in (1, 3)")
     data = pa.table({"a": [1, 2, 5], "b": ["p", "q", "r"]})

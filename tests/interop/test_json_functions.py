@@ -349,19 +349,19 @@ def test_arguments_may_differ_from_row_to_row(tmp_path) -> None:
             assert found["key"].to_pylist() == expected
 
 
-def test_deletes_accept_json_functions(tmp_path) -> None:
+def test_deletes_accept_json_functions_in_their_predicates(tmp_path) -> None:
     rows = pa.table({"j": pa.array(['{"a":1}', '{"a":2}', "{}"], pa.json_())})
     dataset = lance_core.write_dataset(rows, str(tmp_path / "t"))
     dataset.delete("json_get_int(j, 'a') = 1")
     assert lance.dataset(dataset.uri).to_table()["j"].to_pylist() == ['{"a":2}', "{}"]
 
 
-def test_values_that_cannot_be_converted_are_named(uri: str) -> None:
+def test_values_that_cannot_be_converted_are_named_in_the_error(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="at 'b' cannot be converted to an integer"):
         lance_core.dataset(uri).to_table(filter="json_get_int(j, 'b') = 1")
 
 
-def test_invalid_paths_are_named(uri: str) -> None:
+def test_invalid_paths_are_named_in_the_error(uri: str) -> None:
     for path in ("$[", "$.c[?(@ > 2)]", "$..e", "$.c[*]?(@ > 2", "$.a == 1.5", "(" * 1000):
         with pytest.raises(InvalidInputError, match="is invalid: "):
             lance_core.dataset(uri).to_table(filter=f"json_exists(j, '{path}')")

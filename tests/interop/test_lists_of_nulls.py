@@ -44,6 +44,6 @@ def test_lists_of_nulls_are_read_by_both(tmp_path: Path, name: str, version: str
         assert dataset.take([3, 1]).to_pylist() == [rows[3], rows[1]]
 
 
-def test_lists_of_nulls_are_refused_in_0_1_by_name(tmp_path: Path) -> None:
+def test_lists_of_nulls_are_refused_by_name_in_0_1(tmp_path: Path) -> None:
     with pytest.raises(lance_core.UnsupportedVersionError, match=r"a fixed-size list of nulls needs .* 2\.0, 2\.1"):
         lance_core.write_dataset(pa.table({"f": CASES["plain"]}), str(tmp_path / "t"), data_storage_version="0.1")

@@ -148,7 +148,7 @@ def test_tables_with_lists_of_structs_are_written_and_read_by_both(tmp_path: Pat
     lance_core.dataset(uri).validate()
 
 
-def test_sliced_batch_is_written_without_the_rest(tmp_path: Path) -> None:
+def test_sliced_batch_is_written_with_only_the_rows_of_the_slice(tmp_path: Path) -> None:
     [batch] = _batches(READABLE["two structs deep"], [30], 0.3)
     path = str(tmp_path / "f.lance")
     _write(LanceFileWriter, path, [batch.slice(7, 11)])

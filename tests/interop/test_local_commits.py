@@ -81,7 +81,9 @@ def test_staged_files_of_crashed_writers_block_no_commit(tmp_path: Path, library
     "content", [None, b"", b"garbage", b'{"version":999}', b'{"version":1}', b'{"version":2,"x":1}']
 )
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_wrong_version_hint_misleads_no_reader(tmp_path: Path, library: str, content: bytes | None) -> None:
+def test_an_incorrect_version_hint_does_not_mislead_readers(
+    tmp_path: Path, library: str, content: bytes | None
+) -> None:
     uri, hint = str(tmp_path / "t"), tmp_path / "t" / "_versions" / "latest_version_hint.json"
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -108,7 +110,7 @@ def test_the_version_hint_can_be_disabled(
     assert (tmp_path / "t" / "_versions" / "latest_version_hint.json").exists() is written
 
 
-def test_a_tag_that_is_not_ascii_is_refused(tmp_path: Path) -> None:
+def test_a_tag_with_a_non_ascii_name_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
     # The reference takes the name, and cannot list its tags afterwards.

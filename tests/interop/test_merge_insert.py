@@ -310,7 +310,7 @@ MEMBER_MERGES: dict[str, Build] = {
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 @pytest.mark.parametrize("merge", MEMBER_MERGES)
 @pytest.mark.sampled(len(MEMBER_MERGES))
-def test_sources_without_some_members_of_a_struct_change_only_the_others(
+def test_sources_that_lack_some_members_of_a_struct_change_only_the_other_members(
     tmp_path: Path, merge: str, stable: bool
 ) -> None:
     outcomes = []
@@ -392,7 +392,7 @@ def test_merges_match_the_same_rows_as_pylance(tmp_path: Path, table: str, stabl
     same_tables(tmp_path)
 
 
-def test_source_rows_of_the_same_table_row_are_named_in_the_error(tmp_path: Path) -> None:
+def test_source_rows_that_match_the_same_table_row_are_named_in_the_error(tmp_path: Path) -> None:
     lance.write_dataset(TABLE, tmp_path)
     merge = upsert(lance_core.dataset(tmp_path).merge_insert(["a", "b"]))
     with pytest.raises(InvalidMergeError, match="several source rows with the key a = 3, b = 'v3' match the same row"):

@@ -165,7 +165,7 @@ def test_complete_source_rows_are_written_only_once(uri: str) -> None:
     assert {path.name for path in Path(uri, "data").iterdir()} == staged
 
 
-def test_only_fragments_with_superfluous_rows_are_written_again(uri: str) -> None:
+def test_only_fragments_with_superfluous_rows_are_rewritten(uri: str) -> None:
     write_table(uri)
     planner = planned(uri, table(36, 57), when_matched="nothing")
     _, writes = prepare(lance_core.dataset(uri), planner)
@@ -198,7 +198,7 @@ def test_source_row_replaces_every_row_with_its_key(uri: str, stable: bool) -> N
     assert content(uri)[0] == content(other)[0]
 
 
-def test_matched_row_fails_the_merge_if_the_rules_say_so(uri: str) -> None:
+def test_matched_row_fails_the_merge_if_the_rules_require_it(uri: str) -> None:
     write_table(uri)
     with pytest.raises(InvalidMergeError, match="a row of the table has the key id = 30"):
         merge(uri, SOURCES["mixed"], when_matched="fail")
@@ -241,7 +241,7 @@ def planner(uri: str) -> MergePlanner:
     return planner
 
 
-def test_conflict_leads_to_a_search_of_the_changed_fragments_only(uri: str, planner: MergePlanner) -> None:
+def test_conflict_repeats_the_search_only_in_changed_fragments(uri: str, planner: MergePlanner) -> None:
     before = lance_core.dataset(uri)
     lance.write_dataset(table(45, 48), uri, mode="append")
     with pytest.raises(RetryableCommitConflictError):
@@ -267,7 +267,7 @@ def test_concurrent_delete_of_other_rows_is_merged(uri: str) -> None:
     assert len(lance.dataset(uri).to_table()) == ROWS - 3
 
 
-def test_repeated_commit_of_one_transaction_finds_its_version(uri: str, planner: MergePlanner) -> None:
+def test_repeated_commit_of_the_same_transaction_returns_its_version(uri: str, planner: MergePlanner) -> None:
     uuid = "6b1d2f0e-2f0c-4f58-9a39-0d2b4c5c1a11"
     before = lance_core.dataset(uri)
     done = planner.commit(lance_core.dataset(uri), transaction_uuid=uuid, properties={"run": "7"})
@@ -278,7 +278,7 @@ def test_repeated_commit_of_one_transaction_finds_its_version(uri: str, planner:
     assert transaction.transaction_properties["run"] == "7"
 
 
-def test_unknown_words_are_refused(uri: str) -> None:
+def test_unknown_merge_actions_are_refused(uri: str) -> None:
     dataset = write_table(uri)
     for wrong in (
         {"when_matched": "replace"},

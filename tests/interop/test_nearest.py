@@ -141,7 +141,7 @@ def test_rows_at_equal_distances_are_ordered_by_row_id(tmp_path: Path, stable: b
         assert len(_assert_same(path, nearest=nearest, with_row_id=True)) == count
 
 
-def test_vectors_without_a_distance_are_never_found(tmp_path: Path) -> None:
+def test_vectors_whose_distance_is_undefined_are_never_found(tmp_path: Path) -> None:
     numbers = np.ones((6, DIMENSION), np.float32)
     numbers[1], numbers[2, 3], numbers[3], numbers[4] = np.nan, np.nan, np.inf, 0
     vectors = pa.FixedSizeListArray.from_arrays(

@@ -138,7 +138,7 @@ def test_struct_members_that_do_not_fit_are_refused_by_both(tmp_path: Path, dtyp
     assert type(caught.value) is SchemaMismatchError
 
 
-def test_taking_only_a_missing_member_keeps_what_is_around_it(tmp_path: Path) -> None:
+def test_taking_only_a_missing_member_keeps_nulls_of_its_parents(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     full = pa.schema([("s", _in_struct(FULL)), ("l", pa.list_(FULL))])
     some = pa.schema([("s", _only_t(ONLY_X)), ("l", pa.list_(ONLY_X))])

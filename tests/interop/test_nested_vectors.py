@@ -22,7 +22,7 @@ def nested(depth: int) -> pa.Table:
 
 @pytest.mark.parametrize("version", DEEPEST)
 @pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter], ids=["ours", "theirs"])
-def test_nested_vectors_of_the_greatest_depth_are_read_by_both(tmp_path: Path, version: str, writer: type) -> None:
+def test_nested_vectors_of_the_maximum_depth_are_read_by_both(tmp_path: Path, version: str, writer: type) -> None:
     table, path = nested(DEEPEST[version]), str(tmp_path / "f.lance")
     with writer(path, table.schema, version=version) as file:
         file.write_batch(table)

@@ -128,7 +128,7 @@ def test_reserved_fragment_ids_conflict_with_no_other_operation(operation: str, 
 
 @pytest.mark.parametrize("committed", COLUMNS)
 @pytest.mark.sampled(18)
-def test_reserving_ids_is_refused_only_after_the_content_was_replaced(committed: str, twins: tuple[str, str]) -> None:
+def test_reserving_ids_is_refused_only_after_an_overwrite_or_restore(committed: str, twins: tuple[str, str]) -> None:
     uri, _ = twins
     lance.LanceDataset.commit(uri, COLUMNS[committed](lance.dataset(uri)), read_version=READ_VERSION)
     reserve = lance_core.LanceOperation.ReserveFragments(3)

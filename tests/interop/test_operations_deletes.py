@@ -109,7 +109,7 @@ def test_merged_deletes_have_the_files_and_records_of_pylance(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_two_stale_deletes_of_one_row_do_not_merge(uri: str, first: str) -> None:
+def test_two_stale_deletes_of_the_same_row_are_not_merged(uri: str, first: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([3, 4])})
     stale = lance.dataset(uri)
@@ -163,7 +163,7 @@ def test_a_row_that_was_updated_in_the_meantime_is_a_conflict(uri: str) -> None:
     assert sorted(_left(uri)) == list(range(40))
 
 
-def test_columns_that_were_rewritten_in_the_meantime_are_a_conflict(uri: str) -> None:
+def test_a_column_rewrite_in_the_meantime_is_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     dataset = lance.dataset(uri)
@@ -191,7 +191,7 @@ def test_many_stale_deletes_of_lance_core_and_pylance_are_merged(uri: str, stabl
 
 
 @pytest.mark.parametrize(("num_deleted", "file_type"), [(4999, "arrow"), (5000, "bin")])
-def test_deletion_files_become_bitmaps_at_the_count_of_pylance(
+def test_deletion_files_become_bitmaps_at_the_same_row_count_as_in_pylance(
     tmp_path: Path, num_deleted: int, file_type: str
 ) -> None:
     uris = [str(tmp_path / name) for name in ("theirs", "ours")]
@@ -231,7 +231,7 @@ def _written_by_theirs(uri: str) -> lance_core.FragmentMetadata:
     return lance_core.FragmentMetadata.from_json(json.dumps(lance.fragment.LanceFragment.create(uri, rows).to_json()))
 
 
-def test_the_flag_of_deletion_files_is_cleared_by_the_rewrite_of_the_last_one(uri: str) -> None:
+def test_the_deletion_file_flag_is_cleared_when_the_last_deletion_file_is_rewritten(uri: str) -> None:
     _create(uri)
     lance.dataset(uri).delete("a in (3, 15)")
     before = lance_core.dataset(uri)

@@ -107,7 +107,7 @@ def test_a_sequence_of_settings_calls_has_the_same_results_as_in_pylance(uris: t
     assert _state(uris[1]) == _state(uris[0])
 
 
-def test_deprecated_verbs_raise_a_deprecation_warning(uris: tuple[str, str]) -> None:
+def test_deprecated_methods_issue_a_deprecation_warning(uris: tuple[str, str]) -> None:
     dataset = lance_core.dataset(uris[1])
     with pytest.warns(DeprecationWarning, match="use update_schema_metadata"):
         dataset.replace_schema_metadata({})
@@ -115,7 +115,7 @@ def test_deprecated_verbs_raise_a_deprecation_warning(uris: tuple[str, str]) -> 
         dataset.replace_field_metadata("a", {})
 
 
-def test_wrong_settings_are_refused_and_named(uris: tuple[str, str]) -> None:
+def test_invalid_settings_are_refused_and_named_in_the_error(uris: tuple[str, str]) -> None:
     uri = uris[1]
     dataset = lance_core.dataset(uri)
     mistakes: list[tuple[type[Exception], str, Call]] = [
@@ -173,7 +173,7 @@ def test_restoring_any_version_gives_the_same_table(version: int, uris: tuple[st
     assert [each["version"] for each in lance.dataset(uris[1]).versions()] == list(range(1, 9))
 
 
-def test_counters_of_stable_row_ids_do_not_go_back(tmp_path: Path) -> None:
+def test_the_next_stable_row_id_never_decreases(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(ROWS, uri, enable_stable_row_ids=True)
     lance.write_dataset(ROWS, uri, mode="append")
@@ -203,7 +203,7 @@ def test_a_missing_version_cannot_be_restored(uris: tuple[str, str]) -> None:
     assert lance_core.dataset(uris[1]).version == 2
 
 
-def test_a_restore_keeps_metadata_that_was_changed_at_the_same_moment(uris: tuple[str, str]) -> None:
+def test_a_restore_keeps_metadata_that_was_changed_concurrently(uris: tuple[str, str]) -> None:
     lance.dataset(uris[1]).update_schema_metadata({"new": "1"})
     for module, words in ((lance, "is incompatible with"), (lance_core, "cannot be applied to that version")):
         with pytest.raises(OSError, match=words):

@@ -97,7 +97,7 @@ def test_rows_that_are_equal_keep_the_stored_order(tmp_path: Path) -> None:
     assert dataset.to_table(order_by=["k"], columns=["n"], limit=20)["n"].to_numpy().tolist() == found[:20].tolist()
 
 
-def test_fragments_heads_builders_and_deletions_are_sorted(tmp_path: Path) -> None:
+def test_scans_of_fragments_heads_builders_and_deleted_tables_are_sorted(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t.lance", max_rows_per_file=3)
     dataset.delete("n = 5")
     dataset = lance_core.dataset(tmp_path / "t.lance")
@@ -109,7 +109,7 @@ def test_fragments_heads_builders_and_deletions_are_sorted(tmp_path: Path) -> No
     assert dataset.scanner(order_by=["i"], filter="i > 1").count_rows() == 3
 
 
-def test_pieces_and_dropped_rows_change_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_in_pieces_returns_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     rows = pa.table({"k": rng.permutation(4000), "text": [f"row {number}" for number in range(4000)]})
     dataset = lance_core.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=500)
@@ -128,12 +128,12 @@ def test_a_column_that_pylance_does_not_sort_by_is_refused(uri: str, name: str) 
 
 
 @pytest.mark.parametrize("order_by", [3, [3], [None], lance_core.ColumnOrdering("i")])
-def test_orderings_of_a_wrong_type_are_refused(uri: str, order_by: Any) -> None:
+def test_orderings_of_the_wrong_type_are_refused(uri: str, order_by: Any) -> None:
     with pytest.raises(InvalidTypeError, match="order_by must"):
         lance_core.dataset(uri).to_table(order_by=order_by)
 
 
-def test_deleted_rows_cannot_be_sorted(uri: str) -> None:
+def test_a_scan_that_includes_deleted_rows_cannot_be_sorted(uri: str) -> None:
     with pytest.raises(NotSupportedError, match="include_deleted_rows"):
         lance_core.dataset(uri).to_table(order_by=["i"], with_row_id=True, include_deleted_rows=True)
 

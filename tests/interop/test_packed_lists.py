@@ -65,7 +65,7 @@ def test_null_items_in_packed_lists_are_refused(tmp_path: Path) -> None:
         out.close()
 
 
-def test_null_fields_are_nullable_whatever_they_declare() -> None:
+def test_fields_of_type_null_are_nullable_even_if_declared_required() -> None:
     null = Field(name="key", logical_type="null", nullable=False)
     assert arrow_field(null).nullable
     entries = Field(name="entries", logical_type="struct", nullable=False, children=(null, null))

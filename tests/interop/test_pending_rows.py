@@ -88,7 +88,7 @@ def test_a_tag_on_a_reserved_version_finishes_its_commit(table: Table, library: 
     assert lance_core.dataset(table.uri, version="t", storage_options=table.options).count_rows() == 9
 
 
-def test_a_pending_version_that_was_cleaned_up_does_not_come_back(table: Table) -> None:
+def test_a_pending_version_that_was_cleaned_up_does_not_reappear(table: Table) -> None:
     """The reference's does: its manifest returns, its files do not."""
     table.write(lance_core, 4, table.uri, mode="overwrite")
     staged = table.make_pending(2, keeps_final=True)
@@ -115,7 +115,7 @@ def test_a_version_that_pylance_brought_back_is_not_restored(table: Table) -> No
     assert lance_core.dataset(table.uri, storage_options=table.options).to_table().num_rows == 3
 
 
-def test_a_row_whose_staged_object_is_gone_is_finished_by_the_manifest(table: Table) -> None:
+def test_a_row_whose_staged_object_is_missing_is_finalized_from_the_manifest(table: Table) -> None:
     table.write(lance_core, 3, table.uri)
     staged = table.make_pending(3, keeps_final=True)
     table.server.client().delete_object(Bucket=table.server.bucket, Key=staged)
@@ -130,7 +130,7 @@ def test_opening_a_version_made_without_the_store_inserts_its_row(table: Table, 
     assert table.rows() == {3: table.key(3)}
 
 
-def test_an_older_version_gets_its_row_after_the_newest(table: Table) -> None:
+def test_an_older_version_receives_its_row_after_the_latest_version(table: Table) -> None:
     """The reference inserts the one row, and the table looks older than it is."""
     table.write(lance, 3, table.plain)
     assert lance_core.dataset(table.uri, version=1, storage_options=table.options).version == 1
@@ -140,7 +140,7 @@ def test_an_older_version_gets_its_row_after_the_newest(table: Table) -> None:
     assert lance.write_dataset(ROWS, table.uri, mode="append", storage_options=table.options).version == 4
 
 
-def test_a_missing_version_gets_no_row(table: Table) -> None:
+def test_a_missing_version_receives_no_row(table: Table) -> None:
     table.write(lance, 2, table.plain)
     with pytest.raises(lance_core.VersionNotFoundError):
         lance_core.dataset(table.uri, version=9, storage_options=table.options)

@@ -89,7 +89,7 @@ def test_pylance_reads_base_paths_of_any_spelling(server: S3Server, scheme: str,
     assert lance_core.dataset(branch.uri, storage_options=options).count_rows() == 3
 
 
-def test_unusual_names_are_accepted_or_refused_as_by_pylance(server: S3Server) -> None:
+def test_unusual_dataset_names_are_accepted_or_refused_as_by_pylance(server: S3Server) -> None:
     options = server.options()
     bucket = f"s3://{server.bucket}"
     for name in ("x ", "y\tz", "./u", "a/../w", "q%20r", "%2e/v"):
@@ -102,7 +102,7 @@ def test_unusual_names_are_accepted_or_refused_as_by_pylance(server: S3Server) -
             lance_core.write_dataset(_rows(0, 3), f"{bucket}/{name}", storage_options=options)
 
 
-def test_a_base_is_found_by_any_spelling(server: S3Server, tmp_path: Path) -> None:
+def test_a_base_path_is_found_by_any_spelling_of_its_uri(server: S3Server, tmp_path: Path) -> None:
     options = server.options()
     given = f"s3a://{server.bucket}/./cold"
     lance_core.write_dataset(
@@ -121,7 +121,9 @@ def test_a_base_is_found_by_any_spelling(server: S3Server, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["", "spellings"])
-def test_branches_in_memory_open_by_their_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_branches_of_datasets_in_memory_are_opened_by_their_uris(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     uri = f"memory://{name}"
     lance_core.write_dataset(_rows(0, 3), uri, mode="overwrite")
@@ -133,7 +135,9 @@ def test_branches_in_memory_open_by_their_uris(tmp_path: Path, monkeypatch: pyte
     branch.branches.delete("b")
 
 
-def test_a_tilde_in_a_base_path_is_not_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_in_a_base_path_is_not_expanded_to_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lance_core.io.local_store import LocalStore
     from lance_core.table.base_paths import BasePath, FileLocator
 

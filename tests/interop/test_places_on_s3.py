@@ -83,7 +83,7 @@ def test_base_paths_on_s3_are_shared_with_pylance(
         assert sorted(dataset.to_table()["x"].to_pylist()) == list(range(8))
 
 
-def test_a_clone_from_s3_to_a_disk_has_every_row(server: S3Server, tmp_path: Path) -> None:
+def test_a_clone_from_s3_to_local_disk_has_every_row(server: S3Server, tmp_path: Path) -> None:
     uri, options = server.uri(), server.options()
     lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     deep, shallow = str(tmp_path / "deep"), str(tmp_path / "shallow")
@@ -125,7 +125,7 @@ def test_a_branch_with_an_external_manifest_store_is_continued_and_deleted(tmp_p
 
 @CHAINS
 @pytest.mark.sampled(1)
-def test_a_base_has_storage_options_of_its_own(
+def test_a_base_path_has_its_own_storage_options(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table on disk, its cold tier in a bucket: nothing but the options of the base leads there."""
@@ -158,7 +158,7 @@ def test_a_base_has_storage_options_of_its_own(
 
 @CHAINS
 @pytest.mark.sampled(1)
-def test_a_dataset_copied_elsewhere_works_unchanged(
+def test_a_dataset_copied_to_another_location_works_unchanged(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
     """From a bucket to disk, and from disk to disk: versions, tags, indices and branches."""
@@ -230,7 +230,7 @@ def test_errors_name_the_uri_of_a_damaged_file_on_s3_with_its_scheme(server: S3S
         lance_core.dataset(uri, storage_options=options).to_table()
 
 
-def test_errors_say_that_the_bucket_of_a_dataset_does_not_exist(server: S3Server) -> None:
+def test_errors_report_that_the_bucket_of_a_dataset_does_not_exist(server: S3Server) -> None:
     uri, options = "s3://lance-no-such-bucket/t.lance", server.options()
     message = (
         r"^cannot (list|read) s3://lance-no-such-bucket/t\.lance/_versions.*: bucket 'lance-no-such-bucket' does not"

@@ -74,7 +74,7 @@ def model_of(module: Any) -> type[pydantic.BaseModel]:
     return BigDocument
 
 
-def test_schema_of_a_model_is_that_of_pylance() -> None:
+def test_schema_of_a_model_equals_that_of_pylance() -> None:
     ours = lance_core.pydantic.pydantic_to_schema(model_of(lance_core.pydantic))
     assert ours.equals(lance.pydantic.pydantic_to_schema(model_of(lance.pydantic)), check_metadata=True)
 

@@ -92,7 +92,7 @@ def test_values_of_a_blob_column_are_file_objects_by_default(tmp_path: Path) -> 
     assert isinstance(frame["b"][0], lance_core.BlobFile)
 
 
-def test_file_objects_of_a_struct_member_that_is_read_alone_can_be_read(tmp_path: Path) -> None:
+def test_file_objects_of_a_struct_member_that_is_projected_alone_can_be_read(tmp_path: Path) -> None:
     # pylance looks for a column with the dotted name, and fails.
     table, _ = _blobs_in_structs()
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="2.2")
@@ -109,14 +109,14 @@ def test_renamed_blob_columns_are_file_objects_as_in_pylance(tmp_path: Path) -> 
     assert _plain(ours) == _plain(theirs)
 
 
-def test_arguments_of_arrow_are_passed_on(frames: str) -> None:
+def test_arguments_for_arrow_are_passed_on(frames: str) -> None:
     options = {"types_mapper": {pa.int64(): pd.Int64Dtype()}.get}
     column = {"columns": ["j" if "st" in lance.dataset(frames).schema.names else "i"]}
     ours, theirs = (module.dataset(frames).to_pandas(**column, **options) for module in (lance_core, lance))
     pd.testing.assert_frame_equal(ours, theirs)
 
 
-def test_unknown_blob_mode_is_a_value_error(frames: str) -> None:
+def test_unknown_blob_mode_raises_value_error(frames: str) -> None:
     for module in (lance_core, lance):
         with pytest.raises(ValueError, match="blob_mode must be one of"):
             module.dataset(frames).to_pandas(blob_mode="nope")
@@ -169,12 +169,12 @@ def test_statistics_equal_those_of_pylance(figures: str) -> None:
     assert isinstance(mine, lance_core.DataStatistics)
 
 
-def test_statistics_of_a_missing_index_are_an_error_that_names_it(figures: str) -> None:
+def test_statistics_of_a_missing_index_raise_an_error_that_names_the_index(figures: str) -> None:
     with pytest.raises(IndexNotFoundError, match="nope"):
         lance_core.dataset(figures).stats.index_stats("nope")
 
 
-def test_index_exists_but_its_statistics_are_not_supported(tmp_path: Path) -> None:
+def test_statistics_of_an_existing_index_are_not_supported(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(100)}), uri).create_scalar_index("a", "BTREE", name="by_a")
     with pytest.raises(NotImplementedError, match="describe_indices"):

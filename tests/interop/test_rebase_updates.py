@@ -76,7 +76,7 @@ def test_an_update_of_pylance_is_rebased_on_one_of_lance_core(uri: str) -> None:
     _check_rows(uri, {3: "ours", 5: "theirs"})
 
 
-def test_two_updates_of_one_row_conflict(uri: str) -> None:
+def test_two_updates_of_the_same_row_conflict(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 3")
     with pytest.raises(RetryableCommitConflictError, match="both changes delete row 3 of fragment 0"):
@@ -92,7 +92,7 @@ def test_deletes_are_merged_with_updates_of_other_rows(uri: str) -> None:
     lance.dataset(uri).validate()
 
 
-def test_a_fragment_that_both_emptied_is_removed(uri: str) -> None:
+def test_a_fragment_emptied_by_two_writers_is_removed(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).delete("a < 10 and a != 3")
     _commit(uri, planned, 3)

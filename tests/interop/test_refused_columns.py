@@ -89,7 +89,7 @@ def test_scanned_descriptors_do_not_become_a_table(tmp_path, version):
     ],
     ids=["plain", "nested", "in a list", "in a struct"],
 )
-def test_fixed_size_lists_without_any_bytes_are_refused(tmp_path, array, version):
+def test_fixed_size_lists_of_width_zero_are_refused(tmp_path, array, version):
     table = pa.table({"x": array})
     if version == "0.1":
         with pytest.raises(NotSupportedError, match="width 0"):

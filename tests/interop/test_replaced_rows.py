@@ -67,7 +67,7 @@ def test_pylance_reads_and_continues_a_table_with_replaced_rows(uri: str, versio
     assert _values(uri) == [10, 11, 30]
 
 
-def test_an_index_of_pylance_answers_for_replaced_rows(uri: str) -> None:
+def test_an_index_of_pylance_finds_replaced_rows(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).create_scalar_index("day", "BTREE")
     lance_core.dataset(uri).replace_rows("day = 2", NEW)
@@ -94,7 +94,7 @@ def test_simultaneous_replacements_of_different_days_all_take_effect(tmp_path: P
 
 
 @pytest.mark.slow
-def test_simultaneous_replacements_of_one_day_leave_the_rows_of_one_of_them(tmp_path: Path) -> None:
+def test_simultaneous_replacements_of_the_same_day_leave_the_rows_of_exactly_one(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri)
     answers = _race(*(_start("lance_core", uri, 7, first, 5) for first in (100, 200)))

@@ -96,7 +96,7 @@ def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
         (3, "row id 3, which occurs in no updated or removed fragment"),
     ],
 )
-def test_an_update_moves_rows_from_where_they_were(uri: str, row_id: int, detail: str) -> None:
+def test_an_update_whose_row_ids_are_not_those_of_the_moved_rows_is_refused(uri: str, row_id: int, detail: str) -> None:
     with pytest.raises(InvalidInputError, match=detail):
         _update(uri, [row_id], deletes="a = 3")
     assert lance.dataset(uri).version == 2

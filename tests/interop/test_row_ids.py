@@ -204,7 +204,7 @@ def test_deletes_by_row_id_columns_leave_the_same_rows_as_pylance(
 
 
 @pytest.mark.parametrize("ids", [[2**63], [2**64 - 1], [5, 2**63 + 1, 15], np.array([2**63, 6], np.uint64)], ids=str)
-def test_row_ids_with_64_bits_are_accepted(tables: dict[str, str], ids: object) -> None:
+def test_row_ids_of_64_bits_are_accepted(tables: dict[str, str], ids: object) -> None:
     """Ids that were never given, in the upper half of what a row id may be."""
     given = ids if isinstance(ids, list) else ids.tolist()
     theirs, ours = lance.dataset(tables["stable"]), lance_core.dataset(tables["stable"])
@@ -215,7 +215,7 @@ def test_row_ids_with_64_bits_are_accepted(tables: dict[str, str], ids: object) 
 
 @TABLES
 @pytest.mark.parametrize("wrong", [-1, 2**64])
-def test_ids_of_fewer_or_more_bits_are_refused(tables: dict[str, str], table: str, wrong: int) -> None:
+def test_row_ids_outside_the_unsigned_64_bit_range_are_refused(tables: dict[str, str], table: str, wrong: int) -> None:
     with pytest.raises(OverflowError):
         lance.dataset(tables[table])._take_rows([wrong])
     for ids in ([wrong], [3, wrong]):

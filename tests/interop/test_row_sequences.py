@@ -64,7 +64,7 @@ def test_malformed_metadata_raises_invalid_input(document: str) -> None:
         RowIdSequence.from_inline_metadata(RowIdMeta.from_json(document))
 
 
-def test_huge_range_in_metadata_is_not_unpacked() -> None:
+def test_huge_range_in_metadata_is_not_expanded() -> None:
     huge = {"Inline": [10, 8, 10, 6, 16, *([255] * 4), 127]}
     with pytest.raises(InvalidInputError, match="row ids"):
         RowIdSequence.from_inline_metadata(RowIdMeta(huge))

@@ -109,7 +109,7 @@ def test_bitmaps_begin_with_the_lowest_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_only_the_length_of_a_row_version_run_counts(tmp_path: Path, library: object) -> None:
+def test_only_the_length_of_a_row_version_run_is_significant(tmp_path: Path, library: object) -> None:
     """Rows of five versions, deletes in two fragments: after a compaction every row has the versions it had."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 10), uri, enable_stable_row_ids=True)
@@ -135,7 +135,7 @@ def _deletion_files(uri: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_deletion_files_have_one_schema_and_no_order(tmp_path: Path, compression: str | None) -> None:
+def test_deletion_files_have_a_fixed_schema_and_need_no_order(tmp_path: Path, compression: str | None) -> None:
     """The reference lists rows in the order of a hash table, ours ascending; both read either, however compressed."""
     uri, count = str(tmp_path / "t"), 300
     lance.write_dataset(rows(0, 1000), uri)
@@ -166,7 +166,7 @@ def test_deletion_files_have_one_schema_and_no_order(tmp_path: Path, compression
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_a_new_column_has_values_for_deleted_rows_too(tmp_path: Path, stable: bool) -> None:
+def test_a_new_column_also_has_values_for_deleted_rows(tmp_path: Path, stable: bool) -> None:
     """A file with as many rows as are alive is refused; one for all rows shows those of the rows that are alive."""
     uri = str(tmp_path / "t")
     dataset = lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10, enable_stable_row_ids=stable)

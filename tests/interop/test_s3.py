@@ -38,7 +38,7 @@ def proxy(server: S3Server) -> Iterator[FaultProxy]:
 
 @pytest.mark.parametrize(("first", "second"), CHAINS)
 @pytest.mark.sampled(1)
-def test_lance_core_and_pylance_continue_each_others_table_on_s3(server: S3Server, first: str, second: str) -> None:
+def test_lance_core_and_pylance_continue_tables_of_each_other_on_s3(server: S3Server, first: str, second: str) -> None:
     uri, options = server.uri(), server.options()
     one, two = LIBRARIES[first], LIBRARIES[second]
     one.write_dataset(ROWS, uri, storage_options=options)
@@ -95,7 +95,7 @@ def test_many_scattered_rows_of_a_large_table_on_s3_are_read(server: S3Server) -
     assert lance_core.dataset(uri, storage_options=options).to_table() == rows
 
 
-def test_opening_costs_two_requests(server: S3Server, proxy: FaultProxy) -> None:
+def test_opening_a_dataset_takes_two_requests(server: S3Server, proxy: FaultProxy) -> None:
     uri = server.uri()
     for _ in range(5):
         lance_core.write_dataset(ROWS, uri, mode="append", storage_options=server.options())
@@ -141,7 +141,7 @@ def varied(server: S3Server) -> str:
     ],
 )
 @pytest.mark.sampled(2)
-def test_opening_by_any_name_costs_three_requests_at_most(
+def test_opening_a_version_by_any_reference_takes_at_most_three_requests(
     server: S3Server, proxy: FaultProxy, varied: str, below: str, version: int | str | None, requests: int
 ) -> None:
     proxy.reset()
@@ -158,7 +158,7 @@ def test_opening_by_any_name_costs_three_requests_at_most(
     assert proxy.methods() == []
 
 
-def test_a_branch_is_opened_from_a_handle_of_the_main_branch_by_two_requests(
+def test_opening_a_branch_from_a_handle_of_the_main_branch_takes_two_requests(
     server: S3Server, proxy: FaultProxy, varied: str
 ) -> None:
     dataset = lance_core.dataset(varied, storage_options=server.options(aws_endpoint=proxy.endpoint))
@@ -189,7 +189,7 @@ def test_a_manifest_of_many_fragments_is_read_with_one_request(server: S3Server,
     assert lance.dataset(uri, storage_options=options).count_rows() == 1_000_000
 
 
-def test_an_append_costs_seven_requests(server: S3Server, proxy: FaultProxy) -> None:
+def test_an_append_takes_seven_requests(server: S3Server, proxy: FaultProxy) -> None:
     uri = server.uri()
     options = server.options(aws_endpoint=proxy.endpoint)
     lance_core.write_dataset(ROWS, uri, storage_options=options)
@@ -200,13 +200,13 @@ def test_an_append_costs_seven_requests(server: S3Server, proxy: FaultProxy) -> 
     assert [request.conditional for request in proxy.requests] == [False] * 5 + [True, False]
 
 
-def test_no_version_hint_is_kept_where_listings_are_in_order(server: S3Server) -> None:
+def test_no_version_hint_is_written_where_listings_are_ordered(server: S3Server) -> None:
     uri = server.uri()
     lance_core.write_dataset(ROWS, uri, storage_options=server.options())
     assert [key for key in server.keys(uri) if key.endswith(".json")] == []
 
 
-def test_a_wrong_version_hint_of_a_directory_bucket_misleads_no_reader(server: S3Server) -> None:
+def test_an_incorrect_version_hint_in_a_directory_bucket_does_not_mislead_readers(server: S3Server) -> None:
     uri, options = server.uri(), server.options(s3_express="true")
     hint = uri.rpartition("/")[2] + "/_versions/latest_version_hint.json"
     lance_core.write_dataset(ROWS, uri, storage_options=options)
@@ -247,7 +247,7 @@ def _count_rows(uri: str, options: dict[str, str]) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
-def test_forked_processes_have_connections_of_their_own(server: S3Server) -> None:
+def test_forked_processes_have_their_own_connections(server: S3Server) -> None:
     uri, options = server.uri(), server.options()
     dataset = lance_core.write_dataset(ROWS, uri, storage_options=options)
     with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -260,7 +260,7 @@ def test_forked_processes_have_connections_of_their_own(server: S3Server) -> Non
     assert dataset.to_table() == ROWS
 
 
-def test_spawned_processes_get_what_a_handle_needs(server: S3Server) -> None:
+def test_spawned_processes_can_use_a_pickled_handle(server: S3Server) -> None:
     import pickle
 
     dataset = lance_core.write_dataset(ROWS, server.uri(), storage_options=server.options())
@@ -268,7 +268,7 @@ def test_spawned_processes_get_what_a_handle_needs(server: S3Server) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_credentials_of_the_environment_are_used(
+def test_credentials_from_the_environment_are_used(
     server: S3Server, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")

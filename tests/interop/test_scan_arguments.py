@@ -86,14 +86,14 @@ def _sizes(dataset: Any, arguments: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("arguments", LIMITS, ids=str)
-def test_scan_gives_the_same_rows_as_pylance_whatever_limits_its_batches(uri: str, arguments: dict[str, Any]) -> None:
+def test_scan_returns_the_same_rows_as_pylance_regardless_of_batch_limits(uri: str, arguments: dict[str, Any]) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     assert ours.scanner(**arguments).to_table().to_pylist() == theirs.scanner(**arguments).to_table().to_pylist()
     if arguments.get("strict_batch_size") or arguments.get("batch_size_bytes") == 0:
         assert _sizes(ours, arguments) == _sizes(theirs, arguments)
 
 
-def test_batches_limited_in_bytes_keep_the_limit_unless_they_have_one_row(uri: str) -> None:
+def test_batches_limited_in_bytes_respect_the_limit_unless_they_have_one_row(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     batches = list(dataset.to_batches(batch_size_bytes=200))
     assert max(batch.nbytes for batch in batches) <= 200
@@ -174,7 +174,7 @@ def test_set_of_row_ids_is_serialized_as_in_pylance() -> None:
         assert serialize_row_addrs(rows) == their_rows(rows)
 
 
-def test_entry_without_a_bitmap_stands_for_a_whole_fragment(uri: str) -> None:
+def test_entry_without_a_bitmap_represents_a_whole_fragment(uri: str) -> None:
     whole = bytes.fromhex("010000000000000000000000")
     ours, theirs = (module.dataset(uri).scanner(row_addr_allowlist=whole).to_table() for module in (lance_core, lance))
     assert ours.equals(theirs)
@@ -182,7 +182,7 @@ def test_entry_without_a_bitmap_stands_for_a_whole_fragment(uri: str) -> None:
 
 
 @pytest.mark.parametrize("given", [b"", b"abc", serialize_row_addrs([1, 2])[:-3], [1, 2], b"\1\0\0\0" * 5], ids=str)
-def test_bytes_that_are_not_a_set_of_row_ids_are_a_value_error(uri: str, given: object) -> None:
+def test_bytes_that_are_not_a_set_of_row_ids_raise_value_error(uri: str, given: object) -> None:
     for module in (lance_core, lance):
         with pytest.raises(ValueError, match="allowlist"):
             module.dataset(uri).scanner(row_addr_allowlist=given).to_table()
@@ -208,14 +208,14 @@ def _relatives(dataset: Any) -> list[Any]:
     return [dataset.checkout_version(1), copy.copy(dataset), pickle.loads(pickle.dumps(dataset))]
 
 
-def test_branch_and_time_keep_the_default_scan_options(tmp_path: Path) -> None:
+def test_opening_a_branch_or_a_time_keeps_the_default_scan_options(tmp_path: Path) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2]}), str(tmp_path / "t"))
     options = {"with_row_id": True}
     dataset = lance_core.dataset(str(tmp_path / "t"), default_scan_options=options, asof="2999-01-01")
     assert dataset.schema.names == dataset.create_branch("b").schema.names == ["a", "_rowid"]
 
 
-def test_read_params_are_a_dictionary_without_effect(uri: str) -> None:
+def test_read_params_must_be_a_dictionary_and_have_no_effect(uri: str) -> None:
     params = {"cache_repetition_index": False, "validate_on_decode": True}
     for module in (lance_core, lance):
         assert module.dataset(uri, read_params=params).count_rows() == NUM_ROWS
@@ -224,12 +224,12 @@ def test_read_params_are_a_dictionary_without_effect(uri: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"nope": 1}, {"ds": 1}, {"_with": 1}], ids=str)
-def test_unknown_default_scan_option_is_an_error_of_each_scan(uri: str, options: dict[str, Any]) -> None:
+def test_unknown_default_scan_option_fails_each_scan(uri: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Unknown option"):
         lance_core.dataset(uri, default_scan_options=options).to_table()
 
 
-def test_builders_methods_and_parameters_are_those_of_pylance(uri: str) -> None:
+def test_methods_and_parameters_of_the_builder_equal_those_of_pylance(uri: str) -> None:
     ours, theirs = ({name for name in dir(each) if not name.startswith("_")} for each in (ScannerBuilder, TheirBuilder))
     assert ours == theirs
 

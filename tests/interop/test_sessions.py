@@ -25,7 +25,7 @@ def test_versions_of_a_handle_share_a_session_and_other_handles_do_not(library: 
 
 
 @both
-def test_session_grows_while_rows_are_read(library: ModuleType, tmp_path: Path) -> None:
+def test_session_size_grows_when_rows_are_read(library: ModuleType, tmp_path: Path) -> None:
     uri, session = str(tmp_path / "t.lance"), library.Session(index_cache_size_bytes=0)
     library.write_dataset(pa.table({"a": [1]}), uri)
     before = session.size_bytes()
@@ -53,7 +53,7 @@ def test_session_size_that_does_not_fit_into_64_bits_raises_invalid_input() -> N
         lance_core.Session(metadata_cache_size_bytes=2**64)
 
 
-def test_session_arguments_are_the_first_of_the_reference() -> None:
+def test_session_accepts_the_same_positional_arguments_as_in_pylance() -> None:
     ours = list(inspect.signature(lance_core.Session).parameters)
     assert ours == list(inspect.signature(lance.Session).parameters)[: len(ours)]
 
@@ -69,7 +69,7 @@ def test_write_returns_a_handle_with_the_given_session(library: ModuleType, tmp_
 
 
 @both
-def test_fragments_are_written_with_the_session_of_the_handle_only(library: ModuleType, tmp_path: Path) -> None:
+def test_fragments_are_written_only_with_the_session_of_the_handle(library: ModuleType, tmp_path: Path) -> None:
     rows, session, other = pa.table({"a": [1]}), library.Session(), library.Session()
     dataset = library.write_dataset(rows, str(tmp_path / "t.lance"), session=session)
     write_fragments = library.fragment.write_fragments
@@ -89,7 +89,7 @@ def test_session_of_another_type_raises_type_error(library: ModuleType, tmp_path
 
 
 @both
-def test_session_of_a_fragment_takes_rows_that_are_not_deleted(library: ModuleType, tmp_path: Path) -> None:
+def test_fragment_session_takes_only_rows_that_are_not_deleted(library: ModuleType, tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     rows = pa.table({"a": range(100), "s": [{"x": row, "y": str(row)} for row in range(100)]})
     library.write_dataset(rows, uri)
@@ -108,7 +108,7 @@ def test_session_of_a_fragment_takes_rows_that_are_not_deleted(library: ModuleTy
         fragment.open_session(["nope"])
 
 
-def test_session_of_a_fragment_takes_rows_in_any_order(tmp_path: Path) -> None:
+def test_fragment_session_takes_rows_in_any_order(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(pa.table({"a": range(100)}), tmp_path / "t.lance")
     [fragment] = dataset.get_fragments()
     assert fragment.open_session().take([7, 3, 3])["a"].to_pylist() == [7, 3, 3]

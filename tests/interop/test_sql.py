@@ -264,7 +264,7 @@ def _result(dataset: Any, sql: str, with_ids: bool = False) -> object:
 
 @pytest.mark.sampled(50)
 @pytest.mark.parametrize("sql", lines(QUERIES))
-def test_a_query_gives_the_same_rows_and_schema_as_pylance(uri: str, sql: str) -> None:
+def test_a_query_returns_the_same_rows_and_schema_as_pylance(uri: str, sql: str) -> None:
     assert _result(lance_core.dataset(uri), sql) == _result(lance.dataset(uri), sql)
 
 
@@ -290,7 +290,7 @@ def test_a_query_that_pylance_refuses_is_refused_with_the_same_builtin_class(uri
 
 
 @pytest.mark.parametrize("sql", lines(ONLY_HERE_REFUSED))
-def test_a_statement_that_does_not_only_read_is_refused(uri: str, tmp_path: Path, sql: str) -> None:
+def test_a_statement_that_writes_is_refused(uri: str, tmp_path: Path, sql: str) -> None:
     with pytest.raises(InvalidInputError, match="queries can only read"):
         lance_core.dataset(uri).sql(sql.format(directory=tmp_path)).build().to_batch_records()
     assert not list(tmp_path.iterdir())
@@ -331,7 +331,7 @@ def test_a_query_can_be_executed_again_and_sees_the_version_of_its_handle(tmp_pa
         ({"table_name": 5}, InvalidTypeError),
     ],
 )
-def test_wrong_settings_are_refused_when_they_are_given(uri: str, arguments: dict[str, Any], error: type) -> None:
+def test_invalid_settings_are_refused_when_they_are_given(uri: str, arguments: dict[str, Any], error: type) -> None:
     [(name, value)] = arguments.items()
     with pytest.raises(error):
         getattr(lance_core.dataset(uri).sql("select 1"), name)(value)

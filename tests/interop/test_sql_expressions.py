@@ -83,14 +83,14 @@ def test_a_literal_that_does_not_have_the_type_of_the_column_is_refused_as_in_py
         SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"found": "i / 2.5"})
 
 
-def test_expressions_read_each_column_once_and_give_one_column_each() -> None:
+def test_expressions_read_each_column_once_and_return_one_column_each() -> None:
     expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "I + 1", "b": "i + st.x", "c": "st['x']"})
     assert expressions.paths == (("i",), ("st", "x"))
     found = expressions.evaluate([pa.array([1, 2]), pa.array([3, None])], 2)
     assert found.to_pydict() == {"a": [2, 3], "b": [4, None], "c": [3, None]}
 
 
-def test_expressions_of_no_columns_and_batches_of_no_rows_have_the_rows_of_the_batch() -> None:
+def test_expressions_return_as_many_rows_as_the_batch_without_columns_or_rows() -> None:
     schema = schema_from_arrow(ROWS.schema)
     assert SqlExpressions.plan(schema, {"one": "1"}).evaluate([], 3).to_pydict() == {"one": [1, 1, 1]}
     empty = SqlExpressions.plan(schema, {"a": "i + 1"}).evaluate([pa.array([], pa.int64())], 0)

@@ -76,7 +76,7 @@ def test_a_committed_index_is_found_after_its_read_version_was_removed(tmp_path:
     assert lance_core.LanceDataset.commit(uri, transaction).version == 2
 
 
-def test_an_index_does_not_answer_for_values_that_a_merge_stored_first(tmp_path: Path) -> None:
+def test_an_index_does_not_return_stale_values_after_a_concurrent_merge(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": pa.array(range(6), I64)}), uri, max_rows_per_file=3)
     lance.dataset(uri).add_columns(pa.field("n", I64))
@@ -97,7 +97,7 @@ def test_an_index_does_not_answer_for_values_that_a_merge_stored_first(tmp_path:
     assert after.count_rows("n is null") == 3
 
 
-def test_an_index_on_a_dropped_column_is_not_one_on_the_next(tmp_path: Path) -> None:
+def test_an_index_on_a_dropped_column_does_not_apply_to_the_next_column(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": pa.array(range(6), I64)}), uri, max_rows_per_file=3)
     lance.dataset(uri).add_columns({"c": "a * 10"})
@@ -133,7 +133,7 @@ def _merged(library: ModuleType, uri: str) -> None:
 
 @LIBRARIES
 @pytest.mark.parametrize("change", [_projected, _merged])
-def test_a_vector_index_that_is_empty_stays(tmp_path: Path, library: ModuleType, change: Any) -> None:
+def test_an_empty_vector_index_is_kept(tmp_path: Path, library: ModuleType, change: Any) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     # Too few rows to train it: only its parameters are there.
@@ -154,7 +154,7 @@ def test_an_empty_vector_index_is_filled_after_changes_of_lance_core(tmp_path: P
     assert (index["type"], sorted(index["fragment_ids"])) == ("IVF_PQ", [0, 1])
 
 
-def test_a_vector_index_that_lost_its_last_fragment_stays(tmp_path: Path) -> None:
+def test_a_vector_index_that_lost_its_last_fragment_is_kept(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     lance.dataset(uri).create_index("v", "IVF_FLAT", name="flat", num_partitions=1)

@@ -51,7 +51,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("batch_rows", [1024, 8192])
-def test_streaming_a_large_table_stays_in_bounded_memory(path: str, batch_rows: int) -> None:
+def test_streaming_a_large_table_uses_bounded_memory(path: str, batch_rows: int) -> None:
     command = [sys.executable, "-c", READ, path, str(batch_rows)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert int(output[0]) == NUM_BATCHES * ROWS_PER_BATCH

@@ -72,7 +72,9 @@ def test_files_of_json_are_equal_but_for_the_order_of_metadata(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", DICTIONARIES)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_dictionary_fields_of_tables_are_marked_as_often_as_by_pylance(tmp_path: Path, name: str, version: str) -> None:
+def test_dictionary_marks_in_the_fields_of_tables_equal_those_of_pylance(
+    tmp_path: Path, name: str, version: str
+) -> None:
     mark = b"\x42\x00"
     table = DICTIONARIES[name]
     ours, theirs = (written(module, table, tmp_path / module.__name__, version) for module in (lance_core, lance))

@@ -225,7 +225,7 @@ def test_a_struct_keeps_members_that_were_packed_in_2_0(uri: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
-def test_columns_may_be_missing_in_rows_that_are_appended(uri: str, version: str) -> None:
+def test_columns_may_be_missing_in_appended_rows(uri: str, version: str) -> None:
     lance_core.write_dataset(rows(version, 0, 5), uri, data_storage_version=version)
     lance_core.write_dataset(rows(version, 5, 5).select(["id", "lists"]), uri, mode="append")
     table = lance_core.dataset(uri).to_table()
@@ -342,7 +342,7 @@ def test_dictionaries_of_0_1_grow_with_the_table(uri: str, creator: object) -> N
     lance_core.dataset(uri).validate()
 
 
-def test_a_table_of_0_1_without_rows_is_opened_by_both(uri: str) -> None:
+def test_a_0_1_table_without_rows_is_opened_by_both_libraries(uri: str) -> None:
     data = _dictionaries(["x", "y"], [1, 2])
     lance_core.write_dataset(data.slice(0, 0), uri, data_storage_version="0.1")
     assert lance.dataset(uri).count_rows() == 0
@@ -370,7 +370,7 @@ def test_fragments_written_by_pylance_bring_their_dictionaries(uri: str) -> None
     assert _values(uri, lance_core) == _values(uri, lance) == [("p", 3), ("q", 4)]
 
 
-def test_a_manifest_without_dictionaries_is_read_and_not_continued(uri: str) -> None:
+def test_a_manifest_without_dictionaries_can_be_read_but_not_appended_to(uri: str) -> None:
     lance.write_dataset(_dictionaries(["p", "q"], [3, 4]), uri, data_storage_version="0.1")
 
     def lose(message: object) -> None:
@@ -447,7 +447,7 @@ def test_tables_of_unknown_versions_are_refused_by_both(uri: str, named: str) ->
         lance.dataset(uri)
 
 
-def test_files_of_unknown_or_other_versions_are_named(uri: str) -> None:
+def test_files_of_unknown_or_other_versions_are_named_in_the_error(uri: str) -> None:
     lance.write_dataset(rows("2.0", 0, 3), uri)
     name = lance.dataset(uri).get_fragments()[0].data_files()[0].path
 

@@ -54,7 +54,7 @@ def test_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_the_parent_of_a_top_level_field_is_minus_one_in_ten_bytes(tmp_path: Path, library: ModuleType) -> None:
+def test_the_parent_id_of_a_top_level_field_is_minus_one_in_ten_bytes(tmp_path: Path, library: ModuleType) -> None:
     rows = pa.table({"a": [1], "s": [{"x": 1, "y": {"z": 2}}]})
     library.write_dataset(rows, str(tmp_path / "table"))
     fields = manifest(tmp_path / "table").fields
@@ -167,7 +167,7 @@ def test_primary_keys_survive_the_commits_of_both(tmp_path: Path, library: Modul
 # --- flags ---------------------------------------------------------------------------------------
 
 
-def test_no_commit_sets_a_pair_flag_in_one_word_only(tmp_path: Path) -> None:
+def test_paired_feature_flags_are_always_set_in_both_words(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(ROWS, uri, data_storage_version="2.1")
     new = lance_core.write_fragments(ROWS, uri, data_storage_version="2.2")
@@ -335,7 +335,7 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("claimed", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_the_claimed_row_count_of_a_2023_table_is_compared_with_its_files(
+def test_the_recorded_row_count_of_a_2023_table_is_compared_with_its_files(
     tmp_path: Path, arm: str, claimed: int
 ) -> None:
     uri = tmp_path / "table"

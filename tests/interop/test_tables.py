@@ -112,7 +112,7 @@ def test_deleted_rows_are_left_out_of_every_read(uri: str, condition: str) -> No
         assert mine.to_table().equals(other.to_table())
 
 
-def test_many_deleted_rows_are_a_bitmap(uri: str) -> None:
+def test_many_deleted_rows_are_stored_as_a_bitmap(uri: str) -> None:
     lance.write_dataset(pa.table({"id": range(20_000)}), uri)
     lance.dataset(uri).delete("id % 3 = 0")
     [fragment] = lance_core.dataset(uri).get_fragments()
@@ -250,7 +250,7 @@ def test_tables_with_old_manifest_names_are_continued_and_migrated(uri: str) -> 
     assert _same(uri).num_rows == 400
 
 
-def test_a_version_named_by_a_tag_is_opened(uri: str) -> None:
+def test_a_version_can_be_opened_by_its_tag(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).tags.create("good", 1)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -423,7 +423,7 @@ def test_a_commit_planned_on_a_removed_version_is_refused(uri: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_rows_per_file": None}], ids=["not given", "None"])
-def test_files_end_at_the_default_row_count_of_pylance(tmp_path: Path, limit: dict[str, None]) -> None:
+def test_files_are_limited_to_the_default_row_count_of_pylance(tmp_path: Path, limit: dict[str, None]) -> None:
     rows = pa.table({"a": pa.nulls(2**20 + 1, pa.int8())})
     theirs = lance.write_dataset(rows, str(tmp_path / "theirs"))
     ours = lance_core.write_dataset(rows, str(tmp_path / "ours"), **limit)
@@ -440,7 +440,7 @@ def test_file_limits_that_are_not_given_are_those_of_pylance() -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core], ids=lambda library: library.__name__)
-def test_insert_moves_the_handle_to_the_version_with_the_new_rows(tmp_path: Path, library: ModuleType) -> None:
+def test_insert_advances_the_handle_to_the_version_with_the_new_rows(tmp_path: Path, library: ModuleType) -> None:
     lance.write_dataset(pa.table({"a": [1]}), tmp_path / "t")
     dataset = library.dataset(tmp_path / "t")
     dataset.insert(pa.table({"a": [2]}), max_rows_per_file=1, commit_message="more")

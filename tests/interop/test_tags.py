@@ -139,7 +139,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("mistake", "error"), MISTAKES.values(), ids=MISTAKES)
-def test_wrong_tag_calls_raise_the_same_errors_as_in_pylance(
+def test_invalid_tag_calls_raise_the_same_errors_as_in_pylance(
     uri: str, mistake: Callable[[object], object], error: type[Exception]
 ) -> None:
     lance.dataset(uri).tags.create("x", 1)
@@ -218,7 +218,7 @@ def test_no_temporary_file_looks_like_a_tag(uri: str, monkeypatch: pytest.Monkey
     assert _same(uri)["x"]["version"] == 1
 
 
-def test_a_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
+def test_a_tag_of_a_branch_prevents_deletion_of_the_branch(uri: str) -> None:
     lance.dataset(uri).create_branch("b", 2).insert(ROWS)
     lance.dataset(uri).tags.create("of-branch", ("b", 3))
     tags = lance_core.dataset(uri).tags
@@ -230,7 +230,7 @@ def test_a_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
     assert _same(uri)["of-branch"]["branch"] is None
 
 
-def test_leased_version_is_kept_by_the_cleanup_of_pylance(tmp_path: Path) -> None:
+def test_leased_version_is_kept_by_a_cleanup_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     for number in range(3):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")

@@ -168,7 +168,7 @@ def _flags(uri: str) -> tuple[int, int]:
     return message.reader_feature_flags, message.writer_feature_flags
 
 
-def test_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> None:
+def test_the_mixed_versions_flag_is_kept_in_both_words(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.1")
     new = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.2")
     lance_core.LanceDataset.commit(uri, LanceOperation.Append(new), read_version=1)
@@ -184,7 +184,7 @@ def test_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> None:
     assert lance.dataset(uri).count_rows() == 10
 
 
-def test_the_flag_of_deletions_is_cleared_with_the_last_deletion_file(uri: str) -> None:
+def test_the_deletion_flag_is_cleared_with_the_last_deletion_file(uri: str) -> None:
     lance_core.write_dataset(rows(0, 20), uri, max_rows_per_file=10)
     lance_core.dataset(uri).delete("a < 9")
     assert _flags(uri) == (1, 1)
@@ -244,7 +244,7 @@ def test_the_id_of_a_removed_column_is_reused(uri: str) -> None:
     assert [(field.name, field.id) for field in lance_core.dataset(uri).lance_schema.fields][-1] == ("y", 2)
 
 
-def test_a_merge_by_key_stores_one_filter(uri: str) -> None:
+def test_a_merge_by_key_stores_a_single_key_filter(uri: str) -> None:
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})]
     )

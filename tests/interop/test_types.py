@@ -93,7 +93,7 @@ def test_files_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: 
 
 
 @pytest.mark.parametrize(("name", "version"), MISSING)
-def test_a_type_that_a_version_cannot_hold_is_refused_before_a_byte_is_written(
+def test_a_type_that_a_version_cannot_store_is_refused_before_a_byte_is_written(
     tmp_path, name: str, version: str
 ) -> None:
     rows = _rows(name)
@@ -104,7 +104,7 @@ def test_a_type_that_a_version_cannot_hold_is_refused_before_a_byte_is_written(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_type_that_no_version_holds_is_refused_by_name(tmp_path, name: str, version: str) -> None:
+def test_a_type_that_no_version_can_store_is_refused_by_name(tmp_path, name: str, version: str) -> None:
     rows = REFUSED[name]()
     with pytest.raises(NotSupportedError, match="column 'x'"):
         lance_core.write_dataset(rows, str(tmp_path / "table"), data_storage_version=version)

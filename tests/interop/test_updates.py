@@ -262,7 +262,7 @@ def test_libraries_update_one_table_in_turn(tmp_path: Path, layout: str) -> None
     assert lance_core.dataset(uri).to_table() == lance.dataset(uri).to_table()
 
 
-def test_blobs_of_updated_rows_move_with_them(tmp_path: Path) -> None:
+def test_blobs_of_updated_rows_are_moved_with_the_rows(tmp_path: Path) -> None:
     small, large = b"x", bytes(range(256)) * 1000
     for version, field in (
         ("2.1", pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})),
@@ -284,7 +284,7 @@ def test_blobs_of_updated_rows_move_with_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_blobs_cannot_be_computed(tmp_path: Path, library: Any) -> None:
+def test_updates_that_compute_blobs_are_refused(tmp_path: Path, library: Any) -> None:
     rows = pa.table(
         [pa.array([1]), lance.blob_array([b"x"])], schema=pa.schema([("a", pa.int64()), lance.blob_field("b")])
     )
@@ -294,7 +294,7 @@ def test_blobs_cannot_be_computed(tmp_path: Path, library: Any) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_an_update_on_an_old_version_is_merged_with_what_came_after(tmp_path: Path, library: Any) -> None:
+def test_an_update_of_an_old_version_is_merged_with_later_changes(tmp_path: Path, library: Any) -> None:
     lance.write_dataset(pa.table({"a": range(6)}), tmp_path, max_rows_per_file=3)
     handle = library.dataset(tmp_path)
     lance.write_dataset(pa.table({"a": [90]}), tmp_path, mode="append")
@@ -344,7 +344,7 @@ def test_new_files_have_the_requested_format(tmp_path: Path) -> None:
         dataset.update({"a": "7"}, data_storage_version="9")
 
 
-def test_tasks_of_a_plan_are_executed_elsewhere_and_committed_together(tmp_path: Path) -> None:
+def test_tasks_of_a_plan_are_executed_in_other_processes_and_committed_together(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", "stable indexed", "2.2")
     dataset = lance_core.dataset(uri)
     before = dataset.to_table(with_row_id=True)

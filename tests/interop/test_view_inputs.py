@@ -57,7 +57,7 @@ CHANGES: dict[str, Callable[[ModuleType, Any], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_views_change_a_table_as_in_pylance(tmp_path: Path, change: str) -> None:
+def test_writes_of_view_types_change_a_table_as_in_pylance(tmp_path: Path, change: str) -> None:
     found = []
     for library in (lance, lance_core):
         uri = str(tmp_path / library.__name__)

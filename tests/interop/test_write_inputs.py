@@ -124,7 +124,7 @@ def _hugging_face(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_hugging_face")
-def test_datasets_of_hugging_face_are_written_as_they_were_selected(tmp_path: Path) -> None:
+def test_hugging_face_datasets_are_written_with_their_selected_rows_and_columns(tmp_path: Path) -> None:
     assert lance_core.write_dataset(_Selection(), tmp_path / "rows").to_table() == ROWS.take([2, 0])
     assert lance_core.write_dataset(_Stream(), tmp_path / "stream").to_table() == ROWS
     with pytest.raises(InvalidInputError, match="one by one"):

@@ -63,7 +63,7 @@ def test_progress_of_written_fragments_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", ["begin", "complete"])
-def test_write_fails_without_leftovers_if_its_progress_fails(tmp_path: Path, event: str) -> None:
+def test_write_whose_progress_callback_fails_leaves_no_files(tmp_path: Path, event: str) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     before = sorted(tmp_path.rglob("*.lance"))
     with pytest.raises(RuntimeError, match=f"failed at {event}"):
@@ -72,14 +72,14 @@ def test_write_fails_without_leftovers_if_its_progress_fails(tmp_path: Path, eve
     assert dataset.latest_version == 1
 
 
-def test_progress_without_the_methods_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_progress_object_without_the_required_methods_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidTypeError, match="progress must be a FragmentWriteProgress, found object"):
         lance_core.write_dataset(ROWS, tmp_path / "t", progress=object())
     assert not (tmp_path / "t").exists()
 
 
 @EACH
-def test_files_of_a_progress_show_the_fragment_that_is_written(library: ModuleType, tmp_path: Path) -> None:
+def test_progress_files_show_the_fragment_that_is_being_written(library: ModuleType, tmp_path: Path) -> None:
     progress = library.progress.FileSystemFragmentWriteProgress(str(tmp_path / "p"), {"worker": "w"})
     fragment = library.FragmentMetadata(7, [], 0)
     progress.begin(fragment)
@@ -91,12 +91,12 @@ def test_files_of_a_progress_show_the_fragment_that_is_written(library: ModuleTy
 
 
 @EACH
-def test_progress_that_does_nothing_changes_nothing(library: ModuleType, tmp_path: Path) -> None:
+def test_progress_class_without_effect_does_not_change_the_write(library: ModuleType, tmp_path: Path) -> None:
     progress = library.progress.NoopFragmentWriteProgress()
     assert library.write_dataset(ROWS, str(tmp_path / "t"), progress=progress).count_rows() == 10
 
 
-def test_progress_in_files_of_a_whole_write_leaves_no_marker(tmp_path: Path) -> None:
+def test_progress_files_of_a_complete_write_include_no_in_progress_marker(tmp_path: Path) -> None:
     progress = lance_core.progress.FileSystemFragmentWriteProgress(str(tmp_path / "p"))
     lance_core.write_dataset(ROWS, tmp_path / "t", max_rows_per_file=4, progress=progress)
     assert [path.name for path in (tmp_path / "p").iterdir()] == ["fragment_0.json"]

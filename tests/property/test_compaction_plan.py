@@ -202,7 +202,7 @@ def tables_with_bytes(draw: st.DrawFn) -> Drawn:
 
 @FEW
 @given(tables_with_bytes())
-def test_a_second_compaction_by_bytes_has_nothing_to_do(tmp_path: Path, drawn: Drawn) -> None:
+def test_a_second_compaction_with_a_byte_target_has_nothing_to_do(tmp_path: Path, drawn: Drawn) -> None:
     uri = str(tmp_path / "t")
     rows = make(uri, drawn).to_table()
     dataset = lance_core.dataset(uri)
@@ -225,7 +225,7 @@ def test_a_second_compaction_by_bytes_has_nothing_to_do(tmp_path: Path, drawn: D
     st.one_of(st.none(), st.sampled_from([1, 1000, 5000, 20_000])),
 )
 @settings(deadline=None)
-def test_compaction_plans_are_disjoint_and_come_to_an_end(
+def test_compaction_plans_are_disjoint_and_repeated_compaction_terminates(
     drawn: list[tuple[int, int, int]], target_rows: int, target_bytes: int | None
 ) -> None:
     from lance_core.compaction.grouping import FragmentFigures

@@ -71,7 +71,7 @@ def _lands(model: dict[int, set[int]], rows: Rows) -> bool:
 
 @given(deletes=DELETES)
 @settings(max_examples=60, deadline=None)
-def test_stale_deletes_are_committed_exactly_if_their_rows_still_exist(deletes: list[Rows]) -> None:
+def test_stale_deletes_are_committed_only_if_their_rows_still_exist(deletes: list[Rows]) -> None:
     log = _table()
     bitmaps = [{each: BitMap(offsets) for each, offsets in rows.items()} for rows in deletes]
     planned = [planned_delete(log, 1, rows) for rows in bitmaps]

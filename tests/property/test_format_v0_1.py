@@ -111,7 +111,7 @@ def test_random_files_of_0_1_equal_those_of_pylance(directory: Path, seed: int) 
     ),
     is_and=st.booleans(),
 )
-def test_a_group_with_a_matching_row_may_match(
+def test_a_row_group_with_a_matching_row_is_never_pruned(
     values: list[int | None], group_rows: int, comparisons: list[tuple[str, int]], is_and: bool
 ) -> None:
     array = pa.array(values, pa.int32())
@@ -150,7 +150,7 @@ VALUES = {
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(list(VALUES)), group_rows=st.integers(1, 6), start=st.integers(0, 3))
-def test_statistics_of_many_pages_are_those_of_each(
+def test_statistics_of_many_pages_equal_those_of_each_page(
     data: st.DataObject, dtype: pa.DataType, group_rows: int, start: int
 ) -> None:
     values = data.draw(st.lists(st.none() | VALUES[dtype], min_size=start + 1, max_size=30))

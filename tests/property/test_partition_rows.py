@@ -156,7 +156,7 @@ def test_rows_of_partitions_with_several_dimensions_are_those_of_each(
 
 
 @pytest.mark.parametrize("hour", [0, 1])
-def test_windows_at_an_hour_that_occurs_twice_are_found_by_instants(tmp_path: Any, hour: int) -> None:
+def test_time_windows_in_a_repeated_hour_select_the_correct_rows(tmp_path: Any, hour: int) -> None:
     new_york = ZoneInfo("America/New_York")
     first = datetime(2024, 11, 3, 5 + hour, tzinfo=UTC)
     place = PartitionValue("k", (first.astimezone(new_york), (first + timedelta(hours=1)).astimezone(new_york)))

@@ -367,7 +367,7 @@ def test_arrow_expressions_of_dates_and_timestamps_find_the_same_rows_as_pylance
         "date64 is distinct from in_minus0800_us",
     ],
 )
-def test_deletes_take_a_date_as_midnight_in_utc(tables: Pair, tmp_path: Path, predicate: str) -> None:
+def test_deletes_interpret_a_date_as_midnight_utc(tables: Pair, tmp_path: Path, predicate: str) -> None:
     _check_delete(tables, tmp_path, predicate)
 
 
@@ -387,7 +387,7 @@ def test_deletes_compare_fractions_of_seconds(fractions: Pair, tmp_path: Path, p
     _check_delete(fractions, tmp_path, predicate)
 
 
-def test_literals_beyond_the_years_of_nanoseconds_are_before_or_after_every_value(fractions: Pair) -> None:
+def test_literals_outside_the_nanosecond_range_compare_as_before_or_after_every_value(fractions: Pair) -> None:
     is_known = fractions.ours.count_rows("at_ns is not null")
     assert fractions.ours.count_rows("at_ns > timestamp '1000-01-01 00:00:00'") == is_known
     assert fractions.ours.count_rows("cast(at_ns as timestamp(0)) < timestamp '3000-01-01 00:00:00'") == is_known

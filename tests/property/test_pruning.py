@@ -149,7 +149,7 @@ def test_pruning_by_statistics_loses_no_row(tmp_path: Path, seed: int, writer: s
 
 @pytest.mark.parametrize("nan", [NAN, NEGATIVE_NAN])
 @pytest.mark.parametrize("column", ["f", "g"])
-def test_a_nan_is_found_and_deleted(tmp_path: Path, nan: float, column: str) -> None:
+def test_nan_values_are_found_and_deleted(tmp_path: Path, nan: float, column: str) -> None:
     rows = np.arange(40, dtype=np.float64)
     rows[[5, 30]] = nan
     table = pa.table({"key": range(40), "f": rows, "g": pa.array(rows).cast(pa.float32())})
@@ -163,14 +163,14 @@ def test_a_nan_is_found_and_deleted(tmp_path: Path, nan: float, column: str) -> 
     assert keys(dataset.to_table()) == [key for key in range(40) if key not in (5, 30)]
 
 
-def test_every_integer_is_less_than_nan(tmp_path: Path) -> None:
+def test_every_integer_compares_as_less_than_nan(tmp_path: Path) -> None:
     table = pa.table({"i": pa.array(range(20))})
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=4)
     predicate = "i < cast('nan' AS double)"
     assert dataset.count_rows(predicate) == dataset.to_table(filter=predicate, use_stats=False).num_rows == 20
 
 
-def test_days_are_compared_with_moments_of_a_zone(tmp_path: Path) -> None:
+def test_dates_are_compared_with_timestamps_of_a_time_zone(tmp_path: Path) -> None:
     table = pa.table({"d": pa.array(DAYS, pa.date32()), "key": range(3)})
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=1)
     # A day begins at midnight UTC, whatever the zone that it is compared in.

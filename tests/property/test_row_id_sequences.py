@@ -77,7 +77,7 @@ def test_row_id_sequences_have_the_bytes_of_pylance(ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("slots", [8, 9, 100, 128, 129, 1585, 4096])
-def test_row_id_sequences_change_form_where_pylance_does(slots: int) -> None:
+def test_row_id_sequences_change_their_encoding_where_pylance_does(slots: int) -> None:
     """Gap by gap, from a range to two ids, so that each form gives way to the next one."""
     order = np.random.default_rng(slots).permutation(np.arange(1, slots - 1))
     counts = sorted({*range(min(40, slots - 1)), *range(slots // 32, slots // 32 + 8), *range(0, slots - 2, 61)})

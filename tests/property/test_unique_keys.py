@@ -14,7 +14,7 @@ KEYS = st.tuples(st.integers(0, 5) | st.none(), st.sampled_from(["", "a", "b", N
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(KEYS, max_size=40))
-def test_duplicates_are_those_that_a_count_of_all_keys_finds(tmp_path_factory, rows) -> None:
+def test_duplicate_keys_equal_those_found_by_counting_all_keys(tmp_path_factory, rows) -> None:
     data = pa.table({"a": pa.array([a for a, _ in rows], pa.int64()), "b": pa.array([b for _, b in rows], pa.string())})
     uri = str(tmp_path_factory.mktemp("t") / "t.lance")
     found = find_duplicates(lance_core.write_dataset(data, uri), ["a", "b"], max_bytes=64)

@@ -108,7 +108,7 @@ def test_archives_that_nobody_uses_are_removed(
     assert {file.name for file in directory.iterdir()} == {"used.jsa", archive.attempt.name}
 
 
-def test_a_cache_that_cannot_be_written_is_left_alone(
+def test_a_cache_directory_that_cannot_be_written_is_not_used(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorders = Recorders(monkeypatch)
@@ -134,7 +134,7 @@ stop_session(session)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the cache directory is set by XDG_CACHE_HOME")
-def test_recorders_that_race_leave_one_archive_which_sessions_use(tmp_path: Path) -> None:
+def test_concurrent_recorders_leave_one_archive_that_sessions_use(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "LANCE_SPARK_CLASS_ARCHIVE": "1"}
     record = [sys.executable, "-m", "lance_pipelines.spark.class_recording"]
     recorders = [subprocess.Popen(record, cwd=REPOSITORY, env=environment) for _ in range(2)]

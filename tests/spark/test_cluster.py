@@ -109,7 +109,7 @@ EVENTS = ("fails", "executor", "straggles")
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_write_survives(table: Table, event: str) -> None:
+def test_write_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     assert table.apply("write", start=ROWS, stop=ROWS + 100, text="new", event=event)["version"] == 3
     assert table.rows() == expected({number: f"new {number}" for number in range(ROWS, ROWS + 100)})
     assert (table.marks / "done-0-1").exists()
@@ -119,7 +119,7 @@ def test_write_survives(table: Table, event: str) -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_upsert_survives(table: Table, event: str) -> None:
+def test_upsert_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     done = table.apply("upsert", start=ROWS - 100, stop=ROWS + 100, text="new", event=event)
     assert done == {"version": 3, "updated": 100, "inserted": 100}
     assert table.rows() == expected({number: f"new {number}" for number in range(ROWS - 100, ROWS + 100)})
@@ -130,7 +130,7 @@ def test_upsert_survives(table: Table, event: str) -> None:
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_compaction_survives(table: Table, event: str) -> None:
+def test_compaction_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     # One version reserves the ids of the new fragments.
     assert table.apply("compact", event=event)["version"] == 4
     assert table.rows() == expected({})
@@ -140,7 +140,7 @@ def test_compaction_survives(table: Table, event: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["write", "upsert", "compact"])
-def test_killed_driver_leaves_no_version_and_what_it_leaves_is_cleaned_up(table: Table, verb: str) -> None:
+def test_killed_driver_leaves_no_version_and_its_files_can_be_cleaned_up(table: Table, verb: str) -> None:
     request = table.request(verb, start=ROWS - 100, stop=ROWS + 100, text="new", event="driver")
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
         driver = table.cluster.start(request, output, errors)

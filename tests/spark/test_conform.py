@@ -20,7 +20,7 @@ def address(values: pa.Array) -> int:
     return values.buffers()[-1].address
 
 
-def test_vectors_share_their_values() -> None:
+def test_converted_vectors_share_their_value_buffers() -> None:
     batch = lists([[1, 2], [3, 4], [5, 6]])
     (vectors,) = conform_batch(batch, VECTOR).columns
     assert vectors.type == pa.list_(pa.float32(), 2)
@@ -60,7 +60,7 @@ def test_null_lists_that_occupy_values_are_not_copied() -> None:
     ("values", "row", "length"),
     [([[1, 2], [3]], 1, 1), ([[1, 2, 3]], 0, 3), ([None, [1, 2], []], 2, 0), ([[1], [2, 3, 4]], 0, 1)],
 )
-def test_a_list_of_a_wrong_length_names_column_row_and_lengths(
+def test_a_list_of_the_wrong_length_raises_an_error_with_column_row_and_lengths(
     values: list[list[float | None] | None], row: int, length: int
 ) -> None:
     with pytest.raises(
@@ -70,7 +70,7 @@ def test_a_list_of_a_wrong_length_names_column_row_and_lengths(
     assert raised.value.context["found"] == length
 
 
-def test_items_are_widened_where_the_dataset_is_wider() -> None:
+def test_list_items_are_widened_to_the_type_of_the_dataset() -> None:
     wide = pa.schema([pa.field("v", pa.list_(pa.float64(), 2))])
     assert conform_batch(lists([[1, 2], None]), wide).column(0).to_pylist() == [[1, 2], None]
 
@@ -111,7 +111,7 @@ def test_nested_columns_are_reordered_widened_and_keep_their_nulls() -> None:
         )
 
 
-def test_a_null_is_refused_where_the_dataset_has_none() -> None:
+def test_a_null_is_refused_in_a_required_column() -> None:
     target = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     with pytest.raises(SchemaMismatchError, match="'a': row 8 is null"):
         conform_batch(pa.RecordBatch.from_pydict({"a": [1, None]}), target, first_row=7)
@@ -126,7 +126,7 @@ def test_a_nested_null_is_refused_unless_its_parent_is_null() -> None:
             conform_batch(pa.RecordBatch.from_pydict({"s": rows}), target)
 
 
-def test_a_column_that_cannot_be_converted_is_named() -> None:
+def test_a_column_that_cannot_be_converted_is_named_in_the_error() -> None:
     with pytest.raises(SchemaMismatchError, match="'a': string cannot be converted to int64"):
         conform_batch(pa.RecordBatch.from_pydict({"a": ["x"]}), pa.schema([("a", pa.int64())]))
     with pytest.raises(SchemaMismatchError, match="'b' is missing"):

@@ -18,7 +18,7 @@ from lance_pipelines.spark.session import start_session
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_a_server_that_is_not_there_is_reported_at_once() -> None:
+def test_an_unreachable_server_is_reported_immediately() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(StorageError, match=f"no Spark Connect server answers at 127.0.0.1:{port}"):
@@ -27,7 +27,7 @@ def test_a_server_that_is_not_there_is_reported_at_once() -> None:
         start_session({"spark.remote": "sc://127.0.0.1:port"})
 
 
-def test_a_server_does_not_share_its_port() -> None:
+def test_a_server_refuses_a_port_that_is_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(InvalidInputError, match=f"cannot listen on 127.0.0.1:{port}"), connect_server(port=port):
@@ -89,7 +89,7 @@ print("done")
 
 
 @pytest.mark.slow
-def test_a_remote_session_does_what_a_local_one_does(tmp_path: Path) -> None:
+def test_a_remote_session_supports_everything_that_a_local_session_does(tmp_path: Path) -> None:
     # A process has either local or remote sessions.
     command = [sys.executable, "-c", REMOTE, str(tmp_path)]
     finished = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
@@ -98,7 +98,7 @@ def test_a_remote_session_does_what_a_local_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_ends_its_server_with_itself(number: signal.Signals, tmp_path: Path) -> None:
+def test_the_server_stops_when_its_command_ends(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lance_pipelines", "spark-connect", "--port", "0"]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -117,7 +117,7 @@ def test_a_lease_protects_the_version_that_is_read(spark: SparkSession, uri: str
         ({"filter": "wrod = 1"}, InvalidInputError, "wrod"),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_is_read(
+def test_an_invalid_option_is_refused_before_anything_is_read(
     uri: str, options: dict[str, object], kind: type[LanceError], message: str
 ) -> None:
     lance_core.write_dataset(ROWS, uri)
@@ -127,7 +127,7 @@ def test_a_wrong_option_is_refused_before_anything_is_read(
     assert "SECRET" not in str(caught.value)
 
 
-def test_absent_tables_and_columns_are_clear_errors(spark: SparkSession, uri: str) -> None:
+def test_missing_tables_and_columns_raise_clear_errors(spark: SparkSession, uri: str) -> None:
     with pytest.raises(DatasetNotFoundError, match="table"), translated("cannot read"):
         read_lance(spark, uri)
     lance_core.write_dataset(ROWS, uri)
@@ -149,7 +149,7 @@ def test_absent_tables_and_columns_are_clear_errors(spark: SparkSession, uri: st
 
 
 @pytest.mark.slow
-def test_files_that_vanish_after_planning_are_a_clear_error(spark: SparkSession, uri: str) -> None:
+def test_files_that_vanish_after_planning_raise_a_clear_error(spark: SparkSession, uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     frame = read_lance(spark, uri)
     for path in (Path(uri) / "data").iterdir():

@@ -108,7 +108,7 @@ def test_existing_tables_are_kept_on_request(spark: SparkSession, uri: str) -> N
         ("id bigint, word interval month", {}, NotSupportedError, "column 'word': Spark type interval month"),
     ],
 )
-def test_a_write_that_does_not_fit_is_refused_before_anything_is_written(
+def test_a_write_whose_schema_does_not_fit_is_refused_before_anything_is_written(
     uri: str, columns: str, options: dict[str, object], kind: type[LanceError], message: str
 ) -> None:
     lance_core.write_dataset(pa.table({"id": pa.array([1], pa.int64()), "word": ["x"]}), uri)
@@ -118,7 +118,9 @@ def test_a_write_that_does_not_fit_is_refused_before_anything_is_written(
         source.writer(schema, overwrite=False)
 
 
-def test_a_write_that_does_not_fit_is_one_clear_error_and_leaves_nothing(spark: SparkSession, uri: str) -> None:
+def test_a_write_of_values_that_do_not_fit_raises_one_clear_error_and_leaves_no_files(
+    spark: SparkSession, uri: str
+) -> None:
     lance_core.write_dataset(pa.table({"id": pa.array([1], pa.int64())}), uri)
     before = data_files(uri)
     with pytest.raises(SchemaMismatchError, match="column 'id': the dataset has int64") as caught:
@@ -148,7 +150,9 @@ def failing(frame: DataFrame, attempts: int) -> DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attempts", [1, 9])
-def test_rows_of_failed_attempts_are_neither_committed_nor_left(spark: SparkSession, uri: str, attempts: int) -> None:
+def test_rows_of_failed_attempts_are_neither_committed_nor_left_behind(
+    spark: SparkSession, uri: str, attempts: int
+) -> None:
     save(spark.range(1).toDF("id"), uri)
     frame = failing(spark.range(0, 100_000, 1, 2), attempts)
     if attempts == 1:
@@ -222,7 +226,7 @@ def test_a_refused_commit_and_an_abort_after_a_failed_task_delete_all_files(
     assert data_files(uri) == committed_files(uri)
 
 
-def test_a_table_that_is_created_meanwhile_is_not_replaced(spark: SparkSession, uri: str) -> None:
+def test_a_table_created_by_another_writer_meanwhile_is_not_replaced(spark: SparkSession, uri: str) -> None:
     options = parse_options({"path": uri, "ifexists": "ignore"}, WRITE)
     writer = LanceWriter.plan(Location(uri=uri), spark.range(3).schema, options, overwrite=False)
     lance_core.write_dataset(pa.table({"x": [1]}), uri)
@@ -234,7 +238,7 @@ def test_repr_of_a_location_hides_the_storage_options() -> None:
     assert "hidden" not in repr(Location(uri="s3://b/t", storage_options={"aws_secret_access_key": "hidden"}))
 
 
-def test_metadata_of_columns_declares_vectors(spark: SparkSession, uri: str) -> None:
+def test_column_metadata_declares_vector_columns(spark: SparkSession, uri: str) -> None:
     frame = rows_of(spark, 0, 3).withMetadata("v", {"arrow.fixed-size-list.size": 2})
     save(frame.filter("id > 0").select(F.col("v").alias("w"), "id"), uri)
     assert lance_core.dataset(uri).schema.field("w").type == pa.list_(pa.float32(), 2)

@@ -145,7 +145,7 @@ def test_inventory_lists_every_recorded_file(spark: SparkSession, site: Path, zo
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
+def test_file_texts_are_returned_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
     text = "#" * MAX_SOURCE_BYTES
     names = [f"f{number:03d}.py" for number in range(300)]
     for name in names:

@@ -205,7 +205,7 @@ def test_a_typed_error_of_a_worker_is_raised_unchanged() -> None:
     assert dict(failure.context) == {"column": "v", "row": 3}
 
 
-def test_a_translated_error_keeps_its_cause_and_other_errors_pass() -> None:
+def test_a_translated_error_keeps_its_cause_and_other_errors_propagate_unchanged() -> None:
     original = failed_with("something")
     with pytest.raises(InternalError) as raised, translated("cannot do it"):
         raise original

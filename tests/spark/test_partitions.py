@@ -180,7 +180,7 @@ def test_days_of_csv_files_are_selected_as_text_or_dates(
 
 
 @pytest.mark.slow
-def test_static_and_several_dimensions(
+def test_static_and_multi_dimensional_partitions_are_replaced(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:
     directory = tmp_path / "in"
@@ -241,7 +241,7 @@ def _ingest_by_id(instance: dg.DagsterInstance, uri: str, directory: Path, mode:
 
 
 @pytest.mark.slow
-def test_schema_mode_add_adds_columns_once_and_appends_once(
+def test_schema_mode_add_adds_columns_once_and_appends_rows_once(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:
     directory = tmp_path / "in"

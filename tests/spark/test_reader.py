@@ -47,13 +47,13 @@ def test_later_commits_do_not_change_a_frame(spark: SparkSession, uri: str) -> N
     assert [row.id for row in frame.collect()] == [1]
 
 
-def test_dataset_without_rows_is_an_empty_frame(spark: SparkSession, uri: str) -> None:
+def test_dataset_without_rows_is_read_as_an_empty_frame(spark: SparkSession, uri: str) -> None:
     lance_core.write_dataset(pa.table({"id": pa.array([], pa.int32())}), uri)
     frame = read_version(spark, lance_core.dataset(uri))
     assert (frame.collect(), frame.dtypes) == ([], [("id", "int")])
 
 
-def test_columns_get_the_types_that_spark_has(spark: SparkSession, uri: str) -> None:
+def test_columns_are_converted_to_types_that_spark_supports(spark: SparkSession, uri: str) -> None:
     noon = datetime.datetime(2026, 1, 2, 12, 0, 0, 250)
     table = pa.table(
         {
@@ -104,7 +104,7 @@ def test_columns_get_the_types_that_spark_has(spark: SparkSession, uri: str) -> 
     }
 
 
-def test_column_without_a_spark_type_is_named() -> None:
+def test_column_without_a_spark_type_is_named_in_the_error() -> None:
     inner = pa.struct({"span": pa.month_day_nano_interval()})
     with pytest.raises(NotSupportedError, match=r"column 'a.span': Spark has no type for month_day_nano_interval"):
         spark_schema(pa.schema({"a": inner}))

@@ -88,7 +88,7 @@ def in_workers(monkeypatch: pytest.MonkeyPatch, interfere: Callable[[int, int], 
 
 
 @pytest.mark.slow
-def test_a_retried_task_counts_once_and_leaves_nothing(
+def test_a_retried_task_counts_once_and_leaves_no_files(
     spark: SparkSession, uri: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_fragments(uri, 6)
@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_repeatedly_fails_the_job_and_its_files_are_remo
 
 
 @pytest.mark.slow
-def test_errors_of_the_workers_come_back_typed(spark: SparkSession, uri: str, token: str) -> None:
+def test_errors_of_the_workers_are_raised_as_typed_errors(spark: SparkSession, uri: str, token: str) -> None:
     write_fragments(uri, 4)
     tasks = plan(uri)
     file = Path(uri, "data", CompactionTask.from_json(tasks[0]).fragments[0].files[0].path)
@@ -151,7 +151,7 @@ def peak_resident_bytes(process: psutil.Process) -> int:
 
 @pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to ask for peak memory")
-def test_a_large_compaction_stays_small_in_every_process(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_large_compaction_uses_bounded_memory_in_every_process(spark: SparkSession, uri: str, token: str) -> None:
     """A hundred fragments of twenty megabytes become two; each task reads a gigabyte."""
     vectors = np.random.default_rng(5).random((20_000, 256), np.float32)
     for number in range(100):

@@ -90,7 +90,7 @@ def test_vector_columns_become_fixed_size_lists(item: T.DataType) -> None:
 
 
 @pytest.mark.parametrize("item", [T.StringType(), T.ArrayType(T.FloatType())], ids=str)
-def test_a_vector_column_without_numbers_is_refused(item: T.DataType) -> None:
+def test_a_vector_column_that_is_not_numeric_is_refused(item: T.DataType) -> None:
     with pytest.raises(InvalidInputError, match="'v' must be an array of numbers"):
         plan_target_schema(struct(v=T.ArrayType(item)), {"v": 3}, None)
     with pytest.raises(InvalidInputError, match="'v' must be an array of numbers, found double"):
@@ -121,7 +121,7 @@ def frame_for_existing(**changes: T.DataType) -> T.StructType:
     return struct(**{**columns, **changes})
 
 
-def test_an_append_takes_the_datasets_schema_order_and_types() -> None:
+def test_an_append_uses_the_column_order_and_types_of_the_dataset() -> None:
     assert plan_target_schema(frame_for_existing(), {}, EXISTING).equals(EXISTING, check_metadata=True)
     assert plan_target_schema(frame_for_existing(), {"v": 4}, EXISTING).equals(EXISTING)
 
@@ -139,7 +139,7 @@ def test_an_append_takes_the_datasets_schema_order_and_types() -> None:
         (frame_for_existing(ID=T.LongType()), {}, "'ID' of the source is not in the dataset"),
     ],
 )
-def test_a_column_that_does_not_fit_the_dataset_is_named(
+def test_a_column_that_does_not_fit_the_dataset_is_named_in_the_error(
     frame: T.StructType, vectors: dict[str, int], named: str
 ) -> None:
     with pytest.raises(SchemaMismatchError, match=named):
@@ -172,7 +172,7 @@ def test_a_column_that_does_not_fit_the_dataset_is_named(
     ],
     ids=str,
 )
-def test_only_lossless_widening_passes(found: pa.DataType, expected: pa.DataType, kept: bool) -> None:
+def test_only_lossless_widening_is_accepted(found: pa.DataType, expected: pa.DataType, kept: bool) -> None:
     assert is_lossless(found, expected) is kept
 
 
@@ -216,7 +216,7 @@ def test_metadata_that_does_not_fit_is_refused(
         plan_target_schema(frame, {}, None)
 
 
-def test_columns_fit_types_of_a_dataset_that_spark_reads_as_theirs() -> None:
+def test_columns_are_accepted_for_dataset_types_that_spark_reads_as_the_type_of_the_column() -> None:
     existing = pa.schema({"a": pa.uint8(), "v": pa.list_(pa.float16(), 4), "j": pa.json_()})
     frame = struct(a=T.ShortType(), v=T.ArrayType(T.FloatType()), j=T.StringType())
     assert plan_target_schema(frame, {}, existing) == existing

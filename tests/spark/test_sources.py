@@ -80,7 +80,7 @@ def test_a_query_reads_the_view_named_source(spark: SparkSession, landing: Path)
         ({"paths": ["in.parquet"], "sql": "SELECT id FROM sauce"}, InvalidInputError, "`sauce`"),
     ],
 )
-def test_a_wrong_source_declaration_raises_an_error_that_names_it(
+def test_an_invalid_source_declaration_raises_an_error_that_names_it(
     spark: SparkSession, landing: Path, declared: dict[str, Any], error: type[LanceError], named: str
 ) -> None:
     (landing / "empty").mkdir()
@@ -97,7 +97,7 @@ def test_an_empty_directory_is_a_source_when_its_schema_is_given(spark: SparkSes
 
 
 @pytest.mark.parametrize("damage", ["truncated", "overwritten"])
-def test_a_corrupt_file_is_named_when_it_is_read(spark: SparkSession, landing: Path, damage: str) -> None:
+def test_a_corrupt_file_is_named_in_the_error_when_it_is_read(spark: SparkSession, landing: Path, damage: str) -> None:
     whole = (landing / "in.parquet").read_bytes()
     broken = landing / "broken.parquet"
     broken.write_bytes(whole[:-20] if damage == "truncated" else whole[:4] + b"\xff" * 40 + whole[44:])
@@ -106,7 +106,7 @@ def test_a_corrupt_file_is_named_when_it_is_read(spark: SparkSession, landing: P
         frame.collect()
 
 
-def test_a_malformed_record_is_named_by_its_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_malformed_record_raises_an_error_that_names_its_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"id": 1}\n{"id": \n')
     failfast = {"mode": "FAILFAST"}
     with pytest.raises(CorruptDataError, match=r"bad\.json"):

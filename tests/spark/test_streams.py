@@ -63,7 +63,9 @@ def test_a_stream_reads_the_table_and_writes_it_to_another(spark: SparkSession, 
 
 
 @pytest.mark.slow
-def test_a_stream_reads_the_table_and_then_what_versions_append(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+def test_a_stream_reads_the_table_and_then_the_rows_of_later_appends(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
     sink, checkpoint = f"{uri}_copy", tmp_path / "checkpoint"
     append(uri, 1, 2)
     append(uri, 3)
@@ -88,7 +90,9 @@ def test_a_stream_reads_the_table_and_then_what_versions_append(spark: SparkSess
 
 
 @pytest.mark.slow
-def test_starting_versions_limits_and_lost_versions(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+def test_streams_respect_starting_versions_and_limits_and_report_lost_versions(
+    spark: SparkSession, uri: str, tmp_path: Path
+) -> None:
     for number in range(6):
         append(uri, number)
     sink = f"{uri}_from_3"
@@ -107,7 +111,7 @@ def test_starting_versions_limits_and_lost_versions(spark: SparkSession, uri: st
     assert ids(f"{uri}_new") == [6, 8]
 
 
-def test_options_of_batches_are_refused_for_streams(uri: str) -> None:
+def test_options_for_batch_reads_are_refused_for_streams(uri: str) -> None:
     append(uri, 1)
     source = LanceDataSource({"path": uri, "version": "1"})
     with pytest.raises(InvalidInputError, match="'version' does not apply to a stream read"):
@@ -139,7 +143,7 @@ def test_an_epoch_is_committed_once_by_each_query(uri: str) -> None:
     assert ids(uri) == [0, 10, 11, 12, 20]
 
 
-def test_an_epoch_that_was_begun_but_not_committed_is_committed(uri: str) -> None:
+def test_an_epoch_that_was_started_but_not_committed_can_be_committed_later(uri: str) -> None:
     append(uri, 0)
     assert begin_epoch(lance_core.dataset(uri), "one", 0)
     append(uri, 1)
@@ -148,7 +152,7 @@ def test_an_epoch_that_was_begun_but_not_committed_is_committed(uri: str) -> Non
     assert ids(uri) == [0, 1, 10]
 
 
-def test_two_drivers_commit_an_epoch_once(uri: str) -> None:
+def test_two_drivers_that_commit_the_same_epoch_commit_it_once(uri: str) -> None:
     append(uri, 0)
     other = lance_core.dataset(uri)
     assert begin_epoch(other, "one", 0)

@@ -93,7 +93,7 @@ def _registered(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.timeType.enabled", "true")
 
 
-def test_every_type_of_spark_is_written_and_read_again(spark: SparkSession, uri: str) -> None:
+def test_every_spark_type_is_written_and_read_back(spark: SparkSession, uri: str) -> None:
     with_nulls = {f"{name}_or_null": f"IF(id = 1, NULL, {sql})" for name, sql in SPARK_COLUMNS.items()}
     expressions = [f"{sql} AS {name}" for name, sql in {**SPARK_COLUMNS, **with_nulls}.items()]
     frame = spark.range(0, 3, 1, 1).selectExpr("id AS row", *expressions)
@@ -190,7 +190,7 @@ def test_a_value_that_the_declared_type_cannot_store_is_refused(
         frame.write.format("lance").mode("append").save(uri)
 
 
-def test_both_directions_agree_about_every_type() -> None:
+def test_type_conversions_in_both_directions_agree() -> None:
     for kind, _ in STORED_VALUES:
         struct_type = spark_schema(pa.schema({"c": kind}))
         natural = natural_schema(struct_type)

@@ -31,7 +31,7 @@ def found(uri: str) -> dict[int, str]:
     return {row["id"]: row["name"] for row in rows}
 
 
-def test_ingest_upserts_the_rows_of_files(spark: SparkSession, tmp_path: Path, uri: str) -> None:
+def test_ingest_upserts_the_rows_of_source_files(spark: SparkSession, tmp_path: Path, uri: str) -> None:
     landing = tmp_path / "in"
     landing.mkdir()
     declaration = DatasetDeclaration(
@@ -67,7 +67,7 @@ def test_io_manager_upserts_a_dataframe(spark: SparkSession, tmp_path: Path) -> 
     assert found(str(tmp_path / "users.lance")) == {1: "a", 2: "B", 3: "c"}
 
 
-def test_keys_that_different_tasks_write_twice_fail_and_leave_no_files(
+def test_keys_that_are_repeated_across_tasks_fail_the_upsert_and_leave_no_files(
     spark: SparkSession, tmp_path: Path, uri: str
 ) -> None:
     declaration = DatasetDeclaration(key="users", uri=uri, mode=WriteMode.UPSERT, upsert_by="id")

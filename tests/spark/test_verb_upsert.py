@@ -111,7 +111,7 @@ def test_frame_without_some_columns_keeps_their_values(spark: SparkSession, tabl
     assert data_files(table) == used_files(table)
 
 
-def test_rules_decide_what_happens_to_rows(spark: SparkSession, table: str) -> None:
+def test_merge_rules_determine_what_happens_to_rows(spark: SparkSession, table: str) -> None:
     done = upsert(
         frame(spark, rows(50, 70, "new")),
         table,
@@ -129,7 +129,7 @@ def test_rules_decide_what_happens_to_rows(spark: SparkSession, table: str) -> N
     assert (deleted.num_deleted_rows, len(content(table))) == (10, 30)
 
 
-def test_repeated_key_is_an_error_that_names_it_and_leaves_nothing(
+def test_repeated_key_raises_an_error_that_names_it_and_leaves_no_files(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "_QUIET_SECONDS", 0.2)
@@ -159,7 +159,9 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, name: str, interfere: Callable[
 
 
 @pytest.mark.parametrize("step", [pytest.param("_search", marks=pytest.mark.slow), "_write"])
-def test_repeated_tasks_count_once(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_results_of_repeated_tasks_count_once(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     def break_off(partition: int, attempt: int) -> None:
         if attempt < 2 and partition == 0:
             raise ValueError("it broke off after its files were complete")
@@ -174,7 +176,7 @@ def test_repeated_tasks_count_once(spark: SparkSession, table: str, monkeypatch:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["_search", "_write"])
-def test_killed_workers_fail_the_upsert_and_leave_nothing(
+def test_killed_workers_fail_the_upsert_and_leave_no_files(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     before = data_files(table)
@@ -198,7 +200,7 @@ def on_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> No
     monkeypatch.setattr(MergePlanner, "commit", commit)
 
 
-def test_conflict_leads_to_another_attempt_without_executing_the_frame_again(
+def test_conflict_causes_another_attempt_without_executing_the_frame_again(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other_writer(number: int) -> None:
@@ -234,7 +236,7 @@ def test_upsert_that_always_conflicts_leaves_no_files(
     assert data_files(table) == used_files(table)
 
 
-def test_nothing_is_removed_after_a_commit_of_unknown_outcome(
+def test_no_file_is_removed_after_a_commit_with_an_unknown_outcome(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = data_files(table)

@@ -181,7 +181,7 @@ def test_verification_finds_missing_and_damaged_files(spark: SparkSession, uri: 
     assert any(names[0] in fault.message for fault in faults)
 
 
-def test_copy_is_an_independent_table(spark: SparkSession, uri: str) -> None:
+def test_copied_table_is_independent_of_its_source(spark: SparkSession, uri: str) -> None:
     make(uri)
     done = copy(spark, uri, f"{uri}-copy")
     assert done.num_bytes > 0
@@ -256,7 +256,9 @@ CHANGES: dict[str, tuple[str, str, Callable[[SparkSession, str], Any]]] = {
 @pytest.mark.parametrize(
     "verb", [name if name == "update" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES]
 )
-def test_repeated_tasks_count_once(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_results_of_repeated_tasks_count_once(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
     ours, theirs = twins(uri)
     module, name, change = CHANGES[verb]
     change(spark, theirs)
@@ -274,7 +276,7 @@ def test_repeated_tasks_count_once(spark: SparkSession, uri: str, monkeypatch: p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", CHANGES)
-def test_killed_workers_fail_the_verb_and_leave_nothing(
+def test_killed_workers_fail_the_verb_and_leave_no_files(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     make(uri)
@@ -300,7 +302,7 @@ def before_commits(monkeypatch: pytest.MonkeyPatch, home: Any, name: str, act: C
     monkeypatch.setattr(home, name, commit)
 
 
-def test_conflict_of_an_update_repeats_only_what_has_changed(
+def test_conflict_of_an_update_repeats_only_changed_fragments(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(uri)
@@ -320,7 +322,7 @@ def test_conflict_of_an_update_repeats_only_what_has_changed(
 
 
 @pytest.mark.slow
-def test_conflict_of_new_columns_writes_only_what_is_missing(
+def test_conflict_while_adding_columns_writes_only_the_missing_fragments(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(uri)

@@ -63,7 +63,7 @@ worker_daemon._main()
 """
 
 
-def test_a_daemon_that_cannot_preload_is_the_one_of_pyspark() -> None:
+def test_a_daemon_that_cannot_preload_falls_back_to_the_daemon_of_pyspark() -> None:
     # Spark ends the daemon by closing its standard input.
     finished = subprocess.run([sys.executable, "-c", BROKEN], cwd=REPOSITORY, input=b"", capture_output=True)
     (port,) = struct.unpack("!i", finished.stdout)
@@ -92,7 +92,9 @@ def test_workers_have_the_modules_of_their_tasks_before_the_first_task(spark: Sp
     assert f"-m {DAEMON_MODULE}" in rows[0].parent
 
 
-def test_another_python_keeps_the_daemon_of_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_with_another_python_keeps_the_daemon_of_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "python3"
     other.symlink_to(Path(sys.executable).resolve())
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

@@ -125,7 +125,7 @@ def test_values_of_every_type_are_written(spark: SparkSession, uri: str, token: 
     assert lance.dataset(uri).to_table().to_pylist() == table.to_pylist()
 
 
-def test_fragments_come_in_the_order_of_the_partitions(spark: SparkSession, uri: str, token: str) -> None:
+def test_fragments_are_returned_in_the_order_of_the_partitions(spark: SparkSession, uri: str, token: str) -> None:
     frame = spark.range(0, 1000, 1, 2).select("id", F.spark_partition_id().alias("partition"))
     written = write(frame, uri, token, max_rows_per_file=150)
     assert [fragment["physical_rows"] for fragment in written.fragments] == [150, 150, 150, 50] * 2
@@ -186,7 +186,7 @@ def failing(frame: DataFrame, *, attempts: int, partition: int = 1) -> DataFrame
 
 
 @pytest.mark.slow
-def test_a_retried_task_counts_once_and_leaves_nothing(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_retried_task_counts_once_and_leaves_no_files(spark: SparkSession, uri: str, token: str) -> None:
     frame = failing(spark.range(0, 100_000, 1, 2), attempts=2)
     # A small file is complete long before the attempt breaks off.
     written = write(frame, uri, token, max_rows_per_file=20_000)
@@ -245,7 +245,7 @@ def test_discarding_files_of_an_empty_directory_does_nothing(uri: str, token: st
 
 
 @pytest.mark.slow
-def test_a_list_of_a_wrong_length_is_named(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_list_of_the_wrong_length_is_named_in_the_error(spark: SparkSession, uri: str, token: str) -> None:
     frame = spark.range(0, 100, 1, 1).selectExpr("id", "IF(id = 42, array(1.0f), array(1.0f, 2.0f)) AS v")
     target = plan_target_schema(frame.schema, {"v": 2}, None)
     with pytest.raises(SchemaMismatchError) as raised:
@@ -257,7 +257,7 @@ def test_a_list_of_a_wrong_length_is_named(spark: SparkSession, uri: str, token:
 
 
 @pytest.mark.slow
-def test_a_corrupt_source_file_is_named(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
+def test_a_corrupt_source_file_is_named_in_the_error(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     pq.write_table(pa.table({"id": range(1000)}), source / "a.parquet")
@@ -267,7 +267,9 @@ def test_a_corrupt_source_file_is_named(spark: SparkSession, uri: str, token: st
         write(frame, uri, token)
 
 
-def test_a_source_file_that_disappeared_is_named(spark: SparkSession, uri: str, token: str, tmp_path: Path) -> None:
+def test_a_source_file_that_disappeared_is_named_in_the_error(
+    spark: SparkSession, uri: str, token: str, tmp_path: Path
+) -> None:
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     frame = spark.read.parquet(str(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").unlink()
