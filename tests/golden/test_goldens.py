@@ -82,7 +82,7 @@ def test_a_golden_file_reads_back_value_for_value(case, releases):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
 @pytest.mark.sampled(30)
-def test_data_files_of_a_golden_table_read_alone_give_its_rows(case, releases):
+def test_data_files_of_a_golden_table_read_individually_have_the_rows_of_the_table(case, releases):
     """Every file by itself: its rows are a stretch of the table's, and parts of it equal the whole."""
     rows = expected_rows(case["expected"])
     files = sorted((releases(case["release"]) / case["path"]).glob("data/*.lance"))

@@ -79,7 +79,7 @@ def test_every_file_version_except_2_3_is_readable_and_writable() -> None:
     assert DEFAULT_VERSION.value == "2.2"
 
 
-def test_only_file_version_0_1_does_not_mix_with_others() -> None:
+def test_only_file_version_0_1_does_not_mix_with_other_versions() -> None:
     for one in LanceFileVersion:
         for other in LanceFileVersion:
             assert one.mixes_with(other) == ((one.value == "0.1") == (other.value == "0.1"))

@@ -33,7 +33,7 @@ def dataset(uri: str) -> lance_core.LanceDataset:
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
 
 
-def test_dataset_handle_never_returns_to_a_version_before_its_own_commits(uri: str) -> None:
+def test_dataset_handle_never_moves_to_a_version_older_than_its_own_commits(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
     dataset = lance_core.dataset(uri)
     first = dataset.view
@@ -61,7 +61,7 @@ def test_checkout_latest_during_a_commit_of_another_thread_keeps_the_commit(
     assert (dataset.version, dataset.count_rows()) == (2, 2)
 
 
-def test_checkout_latest_of_a_recreated_table_moves_to_its_lower_version(uri: str) -> None:
+def test_checkout_latest_of_a_recreated_table_moves_to_the_lower_version(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": [1]}), uri)
     lance_core.write_dataset(pa.table({"a": [1]}), uri, mode="append")
     dataset = lance_core.dataset(uri)
@@ -108,9 +108,7 @@ def test_scan_with_limit_offset_and_batch_size_returns_the_matching_slice(
     assert dataset.scanner(limit=limit, offset=offset).count_rows() == expected.num_rows
 
 
-def test_a_limited_scan_reads_only_the_fragments_it_needs(
-    dataset: lance_core.LanceDataset, store: CountingStore
-) -> None:
+def test_limited_scan_reads_only_the_required_fragments(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     store.reset()
     assert dataset.to_table(columns=["a"], offset=5, limit=2)["a"].to_pylist() == [5, 6]
     [path] = {call.path for call in store.calls}
@@ -206,7 +204,7 @@ def test_scanner_can_be_read_repeatedly(dataset: lance_core.LanceDataset) -> Non
         dataset.scanner(fragments=bigger.get_fragments())
 
 
-def test_fragment_can_be_read_on_its_own(dataset: lance_core.LanceDataset) -> None:
+def test_fragment_can_be_read_separately(dataset: lance_core.LanceDataset) -> None:
     fragment = dataset.get_fragment(1)
     assert fragment.to_table().equals(ROWS.slice(4, 4))
     assert fragment.to_table(columns=["a"], offset=1, limit=2)["a"].to_pylist() == [5, 6]

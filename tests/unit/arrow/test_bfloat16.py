@@ -268,7 +268,7 @@ def test_pandas_bfloat16_arrays_are_built_from_sequences_and_chunks() -> None:
     assert PandasBFloat16Array.from_numpy(values).to_numpy().tolist() == [1.0, 2.0]
 
 
-def test_pandas_bfloat16_dtype_refuses_other_names() -> None:
+def test_pandas_bfloat16_dtype_refuses_names_of_other_dtypes() -> None:
     dtype = BFloat16Type().to_pandas_dtype()
     assert type(dtype).construct_from_string("lance.bfloat16") == dtype
     with pytest.raises(TypeError, match="'float16'"):

@@ -39,7 +39,7 @@ def test_resized_value_evicts_the_least_recently_used() -> None:
     assert (cache.get((0, 0)), cache.get((0, 1)), cache.num_bytes) == (kept, None, 60)
 
 
-def test_value_that_grows_beyond_the_limit_is_dropped_and_others_stay() -> None:
+def test_cached_value_that_grows_beyond_the_limit_is_evicted_without_evicting_others() -> None:
     cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
     large = ["large"]
     cache.put((0, 0), large, 10)

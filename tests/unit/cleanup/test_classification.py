@@ -67,7 +67,7 @@ OWNED = {
 
 @pytest.mark.parametrize("age", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize(("path", "expected"), OWNED.items(), ids=OWNED)
-def test_file_that_versions_reference_is_classified_by_them_at_any_age(
+def test_referenced_file_is_classified_by_its_versions_at_any_age(
     path: str, expected: tuple[PathState, FileKind], age: float
 ) -> None:
     """Their age does not matter."""
@@ -147,7 +147,7 @@ SETTLED = {
 
 
 @pytest.mark.parametrize(("path", "state"), SETTLED.items(), ids=SETTLED)
-def test_file_with_a_decisive_name_is_classified_by_its_name(path: str, state: PathState) -> None:
+def test_file_whose_name_determines_its_class_is_classified_by_name(path: str, state: PathState) -> None:
     found = _classify(path, age=1000, delete_unverified=True)
     assert (found.state, found.kind, found.num_bytes) == (state, None, 5)
     assert found.reason

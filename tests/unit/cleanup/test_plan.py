@@ -349,7 +349,7 @@ def test_unreadable_tag_stops_the_cleanup_before_any_removal(
     assert _paths(store) == before
 
 
-def test_files_of_a_version_that_another_cleanup_removes_stay_protected(
+def test_files_of_a_version_that_another_cleanup_removes_remain_protected(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     def remove_first(call: Call) -> None:
@@ -401,7 +401,7 @@ def test_cleanup_of_a_dataset_that_no_longer_exists_raises_not_found(
 
 
 @pytest.mark.parametrize("place", ["data", "_transactions"])
-def test_manifest_stays_when_a_file_of_its_version_cannot_be_removed(
+def test_manifest_is_kept_when_a_file_of_its_version_cannot_be_removed(
     dataset: lance_core.LanceDataset, store: CountingStore, place: str
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -515,7 +515,7 @@ def test_cleanup_versions_given_as_a_number_raise_invalid_type(dataset: lance_co
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_version_whose_transaction_file_cannot_be_removed_stays_complete(
+def test_version_whose_transaction_file_cannot_be_removed_remains_complete(
     dataset: lance_core.LanceDataset, store: CountingStore, version: int
 ) -> None:
     """Its transaction file tells others, by being gone, that it is about to go."""

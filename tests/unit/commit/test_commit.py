@@ -139,7 +139,7 @@ def test_committing_a_transaction_twice_creates_one_version(table: str) -> None:
     assert again.read_transaction(2) == transaction
 
 
-def test_repeated_commit_succeeds_after_its_files_are_gone(table: str, store: CountingStore) -> None:
+def test_repeated_commit_succeeds_after_its_files_were_removed(table: str, store: CountingStore) -> None:
     fragment = _fragment(table)
     transaction = Transaction(1, LanceOperation.Append([fragment]))
     LanceDataset.commit(table, transaction)

@@ -100,7 +100,7 @@ def test_compaction_task_ends_at_the_row_target_if_enough_rows_remain_for_anothe
     assert [len(task) for task in tasks] == expected
 
 
-def test_fragments_that_compaction_would_not_merge_are_left_alone() -> None:
+def test_fragments_that_compaction_would_not_merge_are_not_rewritten() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     assert plan_tasks(table(10, 10, 10, num_bytes=90), settings) == []
     assert plan_tasks(table(10, 10, 10, num_bytes=60), settings) == [(0, 1, 2)]

@@ -74,7 +74,9 @@ def test_delete_transaction_records_predicate_fragments_and_properties(dataset: 
     assert transaction.read_version == 1
 
 
-def test_delete_of_all_rows_of_a_fragment_drops_it(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_delete_of_all_rows_of_a_fragment_removes_the_fragment(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     dataset.delete("a = 4")
     files = _deletion_files(store)
     dataset.delete("a between 4 and 7")
@@ -201,7 +203,7 @@ def test_delete_with_invalid_arguments_is_refused(
         dataset.delete("a = 1", **arguments)
 
 
-def test_concurrent_deletes_of_other_rows_are_merged(
+def test_concurrent_deletes_of_different_rows_are_merged(
     dataset: lance_core.LanceDataset, store: CountingStore, uri: str
 ) -> None:
     stale = lance_core.dataset(uri)

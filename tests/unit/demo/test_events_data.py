@@ -39,7 +39,7 @@ def test_demo_expected_rows_follow_ingests_and_deletes() -> None:
     assert expected.rows["id"].to_pylist() == list(range(2000, 2100))
 
 
-def test_demo_input_files_hold_the_event_batches(tmp_path) -> None:
+def test_demo_input_files_contain_the_event_batches(tmp_path) -> None:
     import pyarrow.parquet as pq
 
     path = write_batch(tmp_path, 2, 250)

@@ -61,7 +61,7 @@ def test_values_are_picked_from_fastlanes_blocks_of_every_width(value_bits):
 
 @pytest.mark.parametrize("arm", ["flat", "inline_bitpacking"])
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_picking_values_equals_decoding_and_taking_them(arm, bits):
+def test_picked_values_equal_values_taken_after_decoding(arm, bits):
     random = np.random.default_rng(bits)
     block = words(random.integers(0, 1 << (bits - 1), 5000, np.uint64) >> np.uint64(bits // 3), bits)
     chunks = ENCODER.mini_block(arm, block, 1024)

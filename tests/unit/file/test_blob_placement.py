@@ -141,7 +141,7 @@ def test_failed_blob_file_leaves_no_sidecars(refused: str) -> None:
         store.head(PATH)
 
 
-def test_remove_sidecars_removes_only_those_of_its_data_file() -> None:
+def test_remove_sidecars_removes_only_the_sidecars_of_its_data_file() -> None:
     store = MemoryStore()
     _write(store, blob_array([b"shared"]), LARGE)
     remove_sidecars(store, "data/other.lance")

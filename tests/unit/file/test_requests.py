@@ -85,7 +85,7 @@ def test_rows_near_each_other_share_an_extent(store: CountingStore, reader: File
     assert [len(ranges) for ranges in store.reads] == [2]
 
 
-def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: CountingStore, reader: FileReader) -> None:
+def test_row_range_of_structural_pages_reads_only_the_required_bytes(store: CountingStore, reader: FileReader) -> None:
     for name, least in (("word", 8), ("vector", 160), ("list", 1), ("text", 300), ("two", 12)):
         fields = reader.schema.project([name]).fields
         store.reset()

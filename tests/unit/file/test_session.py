@@ -147,7 +147,7 @@ def test_open_files_are_freed_with_their_session_without_garbage_collection() ->
         gc.enable()
 
 
-def test_open_file_that_outlives_its_session_is_read() -> None:
+def test_open_file_that_outlives_its_session_can_be_read() -> None:
     store = _store("f")
     reader = Session().open_file(store, "f", num_bytes=_size(store, "f"))
     for _ in range(2):

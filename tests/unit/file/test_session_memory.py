@@ -104,7 +104,7 @@ def test_reported_size_of_a_session_is_close_to_the_memory_it_uses(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_memory_of_a_session_stays_within_its_budget_whatever_is_read(tmp_path: Path) -> None:
+def test_memory_of_a_session_stays_within_its_budget_for_every_kind_of_read(tmp_path: Path) -> None:
     """Files, pages, row ids in random order, and deletion files; together, they would take several times as much."""
     num_rows, max_bytes = 400_000, 1 << 20
     numbers = np.random.default_rng(3).permutation(num_rows)

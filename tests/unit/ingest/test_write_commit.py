@@ -72,7 +72,7 @@ def test_repeated_ingest_commit_creates_one_version(warehouse, numbers, mode) ->
     assert not warehouse.discarded
 
 
-def test_repeated_ingest_commit_finds_its_version_below_later_ones(warehouse, numbers) -> None:
+def test_repeated_ingest_commit_finds_its_version_among_later_versions(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     warehouse.commit(staged)
     warehouse.commit(warehouse.stage(numbers(2)))
@@ -386,7 +386,7 @@ def test_overwrite_partition_replaces_the_rows_of_the_predicate_in_one_version(w
     assert transaction.transaction_properties["dagster.run_id"] == "run-1"
 
 
-def test_overwrite_partition_replaces_rows_that_others_committed_since_it_was_planned(warehouse, numbers) -> None:
+def test_overwrite_partition_replaces_rows_that_other_writers_committed_after_planning(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     first = _replacing(warehouse, numbers(7, 7, 7), "`id` = 7")
     second = _replacing(warehouse, numbers(7), "`id` = 7")

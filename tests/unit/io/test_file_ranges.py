@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> str:
     ],
     ids=["few", "small", "large", "unordered", "sparse", "dense", "none"],
 )
-def test_file_ranges_hold_the_bytes_of_the_file(path: str, bounds: list[tuple[int, int]]) -> None:
+def test_file_ranges_contain_the_bytes_of_the_file(path: str, bounds: list[tuple[int, int]]) -> None:
     found = read_file_ranges(path, [ByteRange(*each) for each in bounds])
     assert [bytes(buffer) for buffer in found] == [DATA[slice(*each)] for each in bounds]
 

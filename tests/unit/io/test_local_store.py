@@ -195,7 +195,9 @@ def test_write_to_a_full_disk_leaves_no_file_and_no_descriptor(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("size", [10, 300])
-def test_listing_finds_a_file_created_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_listing_finds_a_file_created_during_the_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     for number in range(size):
         (tmp_path / f"{number}").touch()
     os.utime(tmp_path, (1_600_000_000, 1_600_000_000))

@@ -30,7 +30,7 @@ from lance_core.io.uri import place_of, recorded_uri
         ("/a...", "a..."),
     ],
 )
-def test_path_becomes_its_object_key(path: str, key: str) -> None:
+def test_path_is_converted_to_an_object_key(path: str, key: str) -> None:
     assert key_of(path) == key
     assert key_of(f"/{quoted(key)}") == key
 

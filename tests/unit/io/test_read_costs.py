@@ -45,7 +45,7 @@ def test_read_costs_must_be_strings():
         ReadCosts.of_object_store({"read_latency_ms": 5})
 
 
-def test_stores_with_more_bandwidth_read_ranges_where_others_read_rows():
+def test_stores_with_more_bandwidth_read_ranges_instead_of_individual_rows():
     rows = np.arange(0, 2_000_000, 500)
 
     def reads_ranges(**options: str) -> bool:

@@ -69,7 +69,7 @@ def test_more_deleted_rows_lower_the_grade(uri, deleted, grade) -> None:
     assert found.next_step.startswith("materialize deletions: rewrite 1 fragment (" if grade != "A" else "")
 
 
-def test_removable_versions_show_the_bytes_that_a_cleanup_frees(uri) -> None:
+def test_card_of_a_table_with_removable_versions_shows_the_bytes_that_a_cleanup_frees(uri) -> None:
     write(uri, 1000)
     old = sum(path.stat().st_size for path in Path(uri, "data").iterdir())
     lance_core.write_dataset(pa.table({"id": [1]}), uri, mode="overwrite")

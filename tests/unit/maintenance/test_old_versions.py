@@ -63,7 +63,7 @@ def test_old_versions_report_when_the_next_becomes_eligible(uri) -> None:
     assert found.next_at == pytest.approx(NOW + DAY / 2)
 
 
-def test_no_versions_are_old_if_fewer_exist_than_are_kept(uri) -> None:
+def test_no_versions_are_old_if_fewer_exist_than_must_be_kept(uri) -> None:
     found = old_versions(uri, retain_versions=10, older_than=timedelta(0))
     assert found == OldVersions(versions=10, removable=(), named=0, too_recent=0, next_at=None)
 

@@ -288,7 +288,7 @@ def test_repeated_commit_without_a_byte_target_plans_nothing_more(uri) -> None:
     check(uri, list(range(10, 40)))
 
 
-def test_second_rewrite_round_leaves_concurrently_appended_fragments_alone(uri) -> None:
+def test_second_rewrite_round_does_not_change_concurrently_appended_fragments(uri) -> None:
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
     staged = stage(plan(uri, **options))
@@ -301,7 +301,7 @@ def test_second_rewrite_round_leaves_concurrently_appended_fragments_alone(uri) 
     check(uri, [*(number for number in range(300) if number % 10), 1000, 1001])
 
 
-def test_materializing_deletions_leaves_other_fragments_alone(uri) -> None:
+def test_materializing_deletions_does_not_change_other_fragments(uri) -> None:
     write_fragments(uri, 6)
     lance_core.dataset(uri).delete("id IN (10, 11, 30, 50)")
     planned = plan(uri, RewriteOperation.MATERIALIZE_DELETIONS, target_rows_per_fragment=1000)

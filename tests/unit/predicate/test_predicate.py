@@ -112,7 +112,7 @@ def _rows(condition: object) -> list[int]:
         ("i is distinct from null", [0, 1, 3]),
     ],
 )
-def test_sql_predicate_matches_its_rows(condition: str, rows: list[int]) -> None:
+def test_sql_predicate_matches_the_expected_rows(condition: str, rows: list[int]) -> None:
     assert _rows(condition) == rows
 
 
@@ -139,7 +139,7 @@ def test_sql_predicate_matches_its_rows(condition: str, rows: list[int]) -> None
     ],
     ids=str,
 )
-def test_arrow_expression_matches_its_rows(condition: pc.Expression, rows: list[int]) -> None:
+def test_arrow_expression_matches_the_expected_rows(condition: pc.Expression, rows: list[int]) -> None:
     assert _rows(condition) == rows
 
 

@@ -152,7 +152,7 @@ def test_number_literal_has_a_type_that_can_represent_it(text: str, dtype: pa.Da
         ("a::", 4),
     ],
 )
-def test_malformed_predicate_is_refused_with_its_position(text: str, place: int) -> None:
+def test_malformed_predicate_is_refused_with_the_position_of_the_error(text: str, place: int) -> None:
     with pytest.raises(InvalidInputError, match=f"cannot be parsed at character {place}: expected"):
         parse(text)
 

@@ -72,7 +72,7 @@ def test_tag_changed_by_another_process_is_not_withdrawn(
     )
 
 
-def test_tag_stays_when_its_version_cannot_be_checked(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_tag_is_kept_when_its_version_cannot_be_checked(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     heads: list[str] = []
 
     def fault(call: Call) -> When | None:

@@ -60,7 +60,7 @@ def test_ranges_of_rows_are_spread_over_the_dataset(uri: str, count: int, max_ta
     assert np.count_nonzero(np.diff(positions) > 1) < max_takes
 
 
-def test_each_part_of_the_dataset_contributes_its_share(uri: str) -> None:
+def test_each_part_of_the_dataset_contributes_a_proportional_number_of_rows(uri: str) -> None:
     numbers = np.array(numbers_of(maybe_sample(uri, 100, "k", max_takes=10)))
     live = np.array([number for number in range(TOTAL + 50) if not 100 <= number < 150])
     shares = np.bincount(np.searchsorted(live, numbers) * 10 // TOTAL)

@@ -129,7 +129,7 @@ def test_clusters_of_rows_are_fetched_without_the_rows_between_them(table: _Tabl
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_limit_leaves_later_fragments_unopened(rows: pa.Table, version: str) -> None:
+def test_scan_with_a_limit_does_not_open_later_fragments(rows: pa.Table, version: str) -> None:
     with _written(rows, version, max_rows_per_file=30_000) as table:
         calls, num_bytes = table.read(rows["k"].to_numpy() < 500, filter="k < 500", limit=10)
         assert calls <= 6

@@ -20,7 +20,7 @@ def test_plan_without_a_filter_reads_the_columns(dataset: lance_core.LanceDatase
     assert plan == "Read: columns=[b, a], offset=0, limit=3\n  Fragments: count=3, include_deleted_rows=False\n"
 
 
-def test_plan_with_a_filter_fetches_the_other_columns_of_the_rows_that_match(dataset: lance_core.LanceDataset) -> None:
+def test_plan_with_a_filter_fetches_the_other_columns_of_matching_rows(dataset: lance_core.LanceDataset) -> None:
     plan = dataset.scanner(columns=["c"], filter="a > 3", offset=1).explain_plan()
     assert plan.splitlines() == [
         "Fetch: columns=[c]",

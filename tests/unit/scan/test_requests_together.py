@@ -146,7 +146,7 @@ def test_scan_with_a_limit_opens_one_file(store, dataset):
     assert len({call.path for call in store.calls}) == 1
 
 
-def test_error_of_one_request_is_raised_after_the_others_have_ended(store, dataset):
+def test_error_of_one_request_is_raised_after_the_other_requests_have_ended(store, dataset):
     data_files = sorted({fragment.data_files()[0].path for fragment in dataset.get_fragments()})
 
     def fails(call: Call) -> When | None:

@@ -163,7 +163,7 @@ def test_session_does_not_confuse_stores_with_different_contents(store: Counting
         lance_core.dataset(URI, session=session).to_table()
 
 
-def test_local_files_are_shared_by_handles_and_hold_no_descriptor_or_mapping(tmp_path: Path) -> None:
+def test_cached_local_files_are_shared_by_handles_and_keep_no_descriptor_or_mapping_open(tmp_path: Path) -> None:
     uri, session = tmp_path / "t.lance", Session()
     lance_core.write_dataset(ROWS, uri, max_rows_per_file=5_000)
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -228,7 +228,7 @@ def test_unpickled_dataset_keeps_the_size_limit_of_its_session(store: CountingSt
     assert pickle.loads(pickle.dumps(shown)).session().max_bytes == 0
 
 
-def test_forked_process_reads_with_the_session_of_its_parent(tmp_path: Path) -> None:
+def test_forked_process_can_read_with_the_session_of_its_parent(tmp_path: Path) -> None:
     uri, session = tmp_path / "t.lance", Session()
     lance_core.write_dataset(ROWS.slice(0, 100), uri)
     lance_core.dataset(uri, session=session).to_table()

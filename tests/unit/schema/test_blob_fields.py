@@ -57,7 +57,7 @@ def test_blob_type_may_contain_only_data_and_uri() -> None:
     assert [child.name for child in complete.field("b").children] == ["data", "uri", "position", "size"]
 
 
-def test_schemas_without_blobs_stay_unchanged() -> None:
+def test_schemas_without_blobs_remain_unchanged() -> None:
     assert not has_blobs(PLAIN)
     for change in (stored_schema, file_schema, bytes_schema, complete_schema):
         assert change(PLAIN) is PLAIN

@@ -189,6 +189,6 @@ def test_reserved_names_are_refused_at_top_level_only(name: str) -> None:
     assert member.find(f"s.{name}") is not None
 
 
-def test_tables_with_a_reserved_column_name_stay_readable() -> None:
+def test_tables_with_a_reserved_column_name_remain_readable() -> None:
     message = pb_file.Field(name="_rowid", id=0, parent_id=-1, logical_type="int64")
     assert fields_from_proto([message]).names == ["_rowid"]

@@ -37,7 +37,7 @@ def test_first_field_id_shifts_every_id() -> None:
     assert schema_from_arrow(NESTED, first_field_id=7).field_ids()[:3] == [7, 8, 9]
 
 
-def test_leaves_are_the_fields_that_own_a_column() -> None:
+def test_leaves_are_the_fields_that_have_a_column() -> None:
     names = [leaf.name for leaf in schema_from_arrow(NESTED).leaves()]
     assert names == ["x", "a", "c", "p", "key", "value", "f", "u", "v", "e"]
 

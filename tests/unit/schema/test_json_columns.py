@@ -18,7 +18,7 @@ def test_json_columns_keep_row_order_and_nulls() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_json_dictionary_nulls_stay_null(place: int) -> None:
+def test_json_dictionary_nulls_remain_null(place: int) -> None:
     values = ["[1]", "{}"]
     values.insert(place, None)
     texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, place], pa.int8()), pa.array(values))

@@ -8,13 +8,13 @@ from lance_core.errors import InvalidTypeError
 from lance_core.table.base_options import StorageOptions, inherited_options, options_of_base, with_base_params
 
 
-def test_options_given_for_a_base_path_replace_all_others() -> None:
+def test_options_given_for_a_base_path_replace_all_other_options() -> None:
     options = with_base_params({"region": "here", "base_1.region": "there"}, {"s3://b/cold/": {"region": "cold"}})
     assert options_of_base(options, 1, "s3://b/cold") == {"region": "cold"}
     assert options_of_base(options, 2, "s3://b/other") is options
 
 
-def test_options_given_for_a_base_id_override_the_others() -> None:
+def test_options_given_for_a_base_id_override_the_other_options() -> None:
     options = {"Region": "here", "key": "k", "base_1.region": "there", "base_12.region": "far"}
     assert options_of_base(options, 1, "p") == {
         "key": "k",

@@ -48,7 +48,7 @@ def test_paired_feature_flag_set_in_only_one_word_raises_corrupt_data(flag: int,
         require_readable(_manifest(flag * words[0], flag * words[1]))
 
 
-def test_unique_field_ids_flag_without_its_high_water_mark_is_corrupt() -> None:
+def test_unique_field_ids_flag_without_a_high_water_mark_raises_corrupt_data() -> None:
     require_writable(_manifest(0, 32768, max_allocated_field_id=9))
     for broken in (
         _manifest(0, 32768),
@@ -89,7 +89,7 @@ def test_feature_flags_are_derived_from_the_manifest_content(
     assert _derive(message, NOTHING, **changes) == expected
 
 
-def test_sticky_feature_flags_are_kept_and_others_are_not() -> None:
+def test_only_sticky_feature_flags_are_kept() -> None:
     previous = _manifest(0xFFFF, 0xFFFF)
     assert _derive(pb_table.Manifest(), previous) == (256 | 1024 | 16384,) * 2
 

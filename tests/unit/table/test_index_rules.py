@@ -92,7 +92,7 @@ def test_fragments_with_changed_covering_fields_are_removed_from_the_index() -> 
     assert coverage(without_fragments(covering, [0], [1])) == {"a": []}
 
 
-def test_index_without_recorded_coverage_stays_unchanged() -> None:
+def test_index_without_recorded_coverage_remains_unchanged() -> None:
     silent = section(index("a", (0,), None))
     assert without_fragments(silent, [0], [0]) is silent
     assert without_empty_indices(silent) is silent

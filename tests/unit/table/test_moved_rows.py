@@ -76,7 +76,7 @@ def test_only_changed_rows_get_a_new_updated_version() -> None:
         refresh_changed_rows(fragment, np.array([5], np.uint32), 7)
 
 
-def test_row_versions_that_are_not_recorded_stay_unchanged() -> None:
+def test_row_versions_that_are_not_recorded_remain_unchanged() -> None:
     bare = part(0).message
     refresh_changed_rows(bare, np.array([0], np.uint32), 7)
     assert bare == part(0).message

@@ -79,7 +79,7 @@ def test_row_counts_of_early_releases_are_treated_as_unknown(release: str | None
     ("release", "is_old"),
     [("0.8.1", True), ("0.10.5", True), ("0.10.18", True), ("0.11.0", False), ("14.0.2", False)],
 )
-def test_last_data_file_that_lists_a_field_holds_it_in_early_releases(release: str, is_old: bool) -> None:
+def test_last_data_file_that_lists_a_field_contains_it_in_early_releases(release: str, is_old: bool) -> None:
     fragment = with_files(part(), old_file("f", 0, 2), old_file("g", 2), old_file("h", 2, 3))
     expected = [[0, -2], [-2], [2, 3]] if is_old else [[0, 2], [2], [2, 3]]
     assert listed(right(release, fragment)) == expected
@@ -101,7 +101,7 @@ def test_last_data_file_that_lists_a_field_holds_it_in_early_releases(release: s
         (((0, -2, -3), (1, 2, -2, -3)), ((0, -2, -3), (1, 2, -2, -3))),
     ],
 )
-def test_files_of_early_releases_keep_the_struct_members_they_hold(
+def test_files_of_early_releases_keep_the_struct_members_they_contain(
     files: list[list[int]], expected: list[list[int]]
 ) -> None:
     fragment = with_files(part(), *(old_file(str(number), *ids) for number, ids in enumerate(files)))
@@ -165,7 +165,7 @@ def test_system_index_entries_keep_their_fragments() -> None:
     assert covered(right("0.8.14", part(), indices=indices, file_version="2.0")) == [{5}, set()]
 
 
-def test_correct_index_section_stays_unchanged() -> None:
+def test_correct_index_section_remains_unchanged() -> None:
     indices = section(segment(3, 0), segment(4, 1), segment(4, 0, name="other"))
     written = AsWritten(message("0.21.0", part(), file_version="2.0"), indices)
     assert corrected(written) is written

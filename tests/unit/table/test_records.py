@@ -159,7 +159,7 @@ def _manifest(**values: object) -> Manifest:
     return Manifest(message=pb_table.Manifest(**values), naming=ManifestNaming.V2)
 
 
-def test_data_file_of_another_version_without_the_flag_is_corrupt() -> None:
+def test_data_file_of_another_version_without_the_flag_raises_corrupt_data() -> None:
     old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
     with pytest.raises(CorruptDataError, match=r"has format 2\.1, but the table has format 2\.2"):
         _manifest(fragments=[{"files": [old]}]).check_readable()

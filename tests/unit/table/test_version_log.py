@@ -39,7 +39,7 @@ def test_absent_table_has_no_versions(log: VersionLog) -> None:
     assert log.newer_than(0) == []
 
 
-def test_latest_version_is_found_when_it_changes_during_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_version_is_found_when_versions_change_during_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     log = VersionLog(store, "table")
     _make(log, 1)

@@ -153,7 +153,7 @@ def test_a_merge_may_add_fragments() -> None:
     assert result.message.max_fragment_id == 9
 
 
-def test_merge_that_lacks_a_fragment_is_refused() -> None:
+def test_merge_with_a_missing_fragment_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 1 is missing; it lists 1 of 2"):
         Merge(fragments=(part(0),), schema=SCHEMA).apply(on(table(part(0), part(1))))
 
@@ -306,7 +306,7 @@ def test_projection_keeps_the_last_file_of_a_fragment() -> None:
         ),
     ],
 )
-def test_project_operation_with_other_fields_is_refused(operation: Project, kind: type[LanceError], match: str) -> None:
+def test_invalid_project_operation_is_refused(operation: Project, kind: type[LanceError], match: str) -> None:
     with pytest.raises(kind, match=match):
         operation.apply(on(table(part(0))))
 

@@ -77,7 +77,7 @@ def _conflict(outcome: CommitOutcome, match: str) -> None:
     assert match in outcome.reason
 
 
-def test_stale_delete_of_other_rows_is_merged(table: Table) -> None:
+def test_stale_delete_of_different_rows_is_merged(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3]), 1: BitMap([1])})
     table.delete({0: BitMap([5, 6])})
     outcome = table.commit(stale, {0: BitMap([3]), 1: BitMap([1])})
@@ -182,7 +182,7 @@ def _update(table: Table, *, path: str) -> None:
     assert table.log.create(ManifestName(2, ManifestNaming.V2), sealed.data) is PutOutcome.CREATED
 
 
-def test_stale_delete_is_merged_with_updates_of_other_rows(table: Table) -> None:
+def test_stale_delete_is_merged_with_updates_of_different_rows(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path=stale.operation.updated_fragments[0].files[0].path)
     table.made(stale, {0: BitMap([3])})

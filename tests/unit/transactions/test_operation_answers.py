@@ -292,7 +292,7 @@ def test_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
 # ── Merge and Project ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_merge_lists_what_it_touches_and_adds() -> None:
+def test_merge_lists_its_touched_fragments_and_added_files() -> None:
     operation = Merge(fragments=(widened(0, "c0"), part(1)), schema=WIDE)
     assert operation.touched_fragments() == {0, 1}
     assert operation.new_schema() == WIDE
@@ -424,7 +424,7 @@ def test_update_in_a_mode_of_a_newer_release_raises_corrupt_data() -> None:
         Update.from_proto(message)
 
 
-def test_update_lists_what_it_adds_and_moves() -> None:
+def test_update_lists_its_added_and_moved_fragments_and_added_files() -> None:
     moved = carrying(0, 1)
     anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
     operation = Update(updated_fragments=(anew,), new_fragments=(moved,))
@@ -439,7 +439,7 @@ def test_update_of_a_removed_fragment_is_refused() -> None:
         Update(updated_fragments=(part(7),)).apply(on(table(part(0))))
 
 
-def test_update_of_base_paths_lists_what_it_adds() -> None:
+def test_update_of_base_paths_lists_the_base_paths_that_it_adds() -> None:
     base = pb_table.BasePath(path="/x")
     assert UpdateBases(new_bases=(base,)).added_bases() == (base,)
 

@@ -154,7 +154,7 @@ def test_a_rewrite_replaces_fragments_and_keeps_indices() -> None:
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (6, 0)
 
 
-def test_a_rewrite_of_deleted_rows_only_leaves_nothing() -> None:
+def test_rewrite_of_only_deleted_rows_produces_no_fragment() -> None:
     gone = _part(0, deleted=10)
     made = sealed(_group((gone,), ()).apply(on(_table(gone, _part(1)))))
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
@@ -179,7 +179,7 @@ def test_rewrite_in_a_table_with_deferred_index_remapping_is_refused() -> None:
         operation.apply(on(_table(_part(0), index_names=("i", "__lance_frag_reuse"))))
 
 
-def test_rewritten_rows_with_stable_ids_keep_them() -> None:
+def test_rewritten_rows_keep_their_stable_row_ids() -> None:
     current = _table(_part(0), reader_feature_flags=2, writer_feature_flags=2, next_row_id=10)
     with pytest.raises(InvalidInputError, match="has no row ids"):
         _group((_part(0),), (_part(0),)).apply(on(current))

@@ -148,7 +148,7 @@ def test_create_only_commit_refuses_an_existing_table(table: Table) -> None:
     assert fresh.made(overwrite(fragment()), create_only=True) == 1
 
 
-def test_table_created_with_v1_naming_keeps_it() -> None:
+def test_table_created_with_v1_manifest_names_keeps_the_naming_scheme() -> None:
     table = Table()
     table.made(overwrite(fragment()), template=Manifest.empty(naming=ManifestNaming.V1))
     table.made(append(fragment(), read_version=1))

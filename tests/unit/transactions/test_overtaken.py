@@ -55,7 +55,7 @@ def _overtake(table: Table, num_commits: int, keep: int = 1) -> None:
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_overtaken_by_commits_and_a_cleanup_is_kept_or_refused(change: str, num_commits: int) -> None:
+def test_commit_overtaken_by_other_commits_and_a_cleanup_is_kept_or_refused(change: str, num_commits: int) -> None:
     table = Table()
     ours = CHANGES[change](table)
     table.act_at_create(lambda: _overtake(table, num_commits))
@@ -78,7 +78,7 @@ def test_overtaken_append_missing_from_the_next_version_is_withdrawn() -> None:
     assert not {file.path for each in ours.operation.fragments for file in each.files} & table.paths()
 
 
-def test_overtaken_append_that_a_compaction_may_hold_has_an_unknown_outcome() -> None:
+def test_overtaken_append_that_a_compaction_may_include_has_an_unknown_outcome() -> None:
     table = Table()
 
     def compact_and_clean() -> None:

@@ -211,7 +211,7 @@ def test_column_dropped_by_the_next_version_leaves_presence_uncertain(lineage: L
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_file_added_only_by_a_version_proves_its_presence(lineage: Lineage) -> None:
+def test_file_added_only_by_a_version_proves_presence_of_the_version(lineage: Lineage) -> None:
     new_file = data_file("n", field_ids=(0, 1))
     replacing = DataReplacement(replacements=(Replacement(fragment_id=0, new_file=new_file),))
     ours, made = lineage.make(replacing, lineage.start)

@@ -48,7 +48,7 @@ def _hidden(log: VersionLog) -> dict[int, list[int]]:
     return {fragment_id: list(rows) for fragment_id, rows in deleted_rows(log, manifest).items()}
 
 
-def test_updates_of_other_rows_are_merged_as_bitmaps(log: VersionLog) -> None:
+def test_updates_of_different_rows_are_merged_as_bitmaps(log: VersionLog) -> None:
     rows = {0: BitMap([3]), 1: BitMap([1])}
     stale = _planned(log, rows)
     assert isinstance(_commit(log, _planned(log, {0: BitMap([5])}), {0: BitMap([5])}), Committed)
@@ -59,7 +59,7 @@ def test_updates_of_other_rows_are_merged_as_bitmaps(log: VersionLog) -> None:
     assert (deletion.file_type, deletion.read_version, deletion.num_deleted_rows) == (DeletionFileType.BITMAP, 2, 2)
 
 
-def test_updates_and_deletes_of_other_rows_are_merged_in_both_directions(log: VersionLog) -> None:
+def test_updates_and_deletes_of_different_rows_are_merged_in_both_orders(log: VersionLog) -> None:
     update = _planned(log, {0: BitMap([3])})
     delete = planned_delete(log, 1, {0: BitMap([7])})
     _commit(log, planned_delete(log, 1, {0: BitMap([5])}), {0: BitMap([5])})
@@ -77,7 +77,7 @@ def test_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     assert "both changes delete row 4 of fragment 0" in outcome.reason
 
 
-def test_stale_update_without_its_rows_is_a_conflict(log: VersionLog) -> None:
+def test_stale_update_whose_updated_rows_are_unknown_is_a_conflict(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap([3])})
     _commit(log, _planned(log, {0: BitMap([4])}), {0: BitMap([4])})
     assert isinstance(_commit(log, stale), Conflicted)

@@ -333,7 +333,7 @@ def test_table_without_rows_keeps_its_format_for_the_first_append(uri: str, vers
     assert emptied.data_storage_version == "2.2"
 
 
-def test_data_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> None:
+def test_data_files_in_format_0_1_do_not_mix_with_other_formats(uri: str, store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, uri, data_storage_version="0.1")
     before = _data_files(store)
     with pytest.raises(NotSupportedError, match=r"2\.2 cannot be added to a table in format 0\.1"):

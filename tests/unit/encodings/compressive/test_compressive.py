@@ -257,7 +257,7 @@ def test_general_compression_with_broken_frames_raises_corrupt_data():
         DECODER.mini_block(encoding, chunks_of((b"\xff\xff\0\0garbage",), num_values=[3]))
 
 
-def test_fsst_expands_the_strings_of_its_child():
+def test_fsst_expands_the_strings_of_its_child_encoding():
     header = (0x46535354 << 32 | 1 << 24 | 1).to_bytes(8, "little")
     table = (header + b"ab".ljust(8, b"\0") + b"\x02").ljust(2312, b"\0")
     child = struct.pack("<3I", 12, 14, 16) + b"\0\0\xffz"
@@ -338,7 +338,7 @@ def test_variable_packed_struct_row_of_the_wrong_size_raises_corrupt_data(row):
 # ── blocks and refusals ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_slices_of_blocks_of_every_kind_hold_the_right_values():
+def test_slices_of_blocks_of_every_kind_have_the_correct_values():
     bits = FixedWidthBlock(20, 1, np.packbits(np.arange(20) % 3 == 0, bitorder="little"))
     assert np.unpackbits(bits.slice(5, 12).data, count=7, bitorder="little").tolist() == [0, 1, 0, 0, 1, 0, 0]
     assert strings_of(string_block([b"a", b"bc", b"d"]).slice(1, 3)) == [b"bc", b"d"]

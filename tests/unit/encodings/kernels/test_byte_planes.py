@@ -5,7 +5,7 @@ import numpy as np
 from lance_core.encodings.kernels.byte_planes import merge_planes, split_planes
 
 
-def test_byte_planes_hold_bytes_of_equal_significance():
+def test_byte_planes_contain_bytes_of_equal_significance():
     values = np.frombuffer(b"abcdABCD", np.uint8).reshape(1, 8)
     assert split_planes(values, 4).tobytes() == b"aAbBcCdD"
     assert merge_planes(split_planes(values, 4), 4).tobytes() == values.tobytes()

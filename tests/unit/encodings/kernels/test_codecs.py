@@ -8,14 +8,14 @@ from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd, dec
 TEXT = b"one value after the other, " * 40
 
 
-def test_zstd_buffer_starts_with_its_raw_size():
+def test_zstd_buffer_starts_with_its_uncompressed_size():
     packed = compress_zstd(TEXT, 3)
     assert int.from_bytes(packed[:8], "little") == len(TEXT)
     assert packed[8:12] == b"\x28\xb5\x2f\xfd"
     assert decompress_zstd(packed) == TEXT
 
 
-def test_lz4_buffer_starts_with_its_raw_size():
+def test_lz4_buffer_starts_with_its_uncompressed_size():
     packed = compress_lz4(TEXT)
     assert int.from_bytes(packed[:4], "little") == len(TEXT)
     assert decompress_lz4(packed) == TEXT

@@ -99,7 +99,7 @@ def test_level_examples_are_shredded_and_assembled(dtype, values, layers, repeti
     assert _assembled(dtype, leaves).to_pylist() == values
 
 
-def test_levels_of_a_map_are_those_of_a_list_of_valid_structs():
+def test_levels_of_a_map_equal_those_of_a_list_of_valid_structs():
     dtype = pa.map_(pa.string(), I32)
     key, value = _leaves(dtype, [[("k", 1), ("m", None)], None, []])
     assert shred(key.slots).layers.codes == (VI, VI, NEL)
@@ -135,7 +135,7 @@ def test_shredding_drops_items_hidden_by_null_lists():
     assert _assembled(pa.list_(I32), [leaf]).to_pylist() == [[0, 1], None, [4]]
 
 
-def test_struct_nulls_reach_the_lists_inside_them():
+def test_nulls_of_a_struct_apply_to_the_lists_inside_it():
     dtype = pa.struct([("a", pa.list_(I32))])
     lists = pa.array([[1], [2, 3]], pa.list_(I32))
     structs = pa.StructArray.from_arrays([lists], fields=list(dtype), mask=pa.array([False, True]))
@@ -191,7 +191,7 @@ def test_null_or_nested_structs_without_members_are_refused(array):
         _leaves(array.type, array)
 
 
-def test_array_nested_differently_than_its_field_is_refused():
+def test_array_nested_differently_from_its_field_is_refused():
     with pytest.raises(SchemaMismatchError, match="does not match an array of type"):
         leaves_of(_field(pa.list_(I32)), pa.array([1]), keep_nullable=False)
 

@@ -281,7 +281,7 @@ def test_mini_block_dictionary_index_out_of_range_raises_corrupt_data():
     assert block.items.data.view("<u2").tolist() == [1, 2, 3]
 
 
-def test_repetition_index_parses_what_it_builds():
+def test_repetition_index_round_trips():
     repetition = np.array([1, 0, 0, 1, 1, 0], np.uint16)
     data = build_repetition_index(repetition, 1, np.array([0, 2, 4, 6]))
     index = RepetitionIndex.parse(data, 3, 3)

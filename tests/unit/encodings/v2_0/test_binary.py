@@ -53,7 +53,7 @@ def test_binary_page_ends_include_bytes_under_nulls() -> None:
     ],
     ids=["bare offsets", "wrapped bytes of 0.14 and a huge adjustment", "wrapped whole"],
 )
-def test_binary_encodings_with_other_nullable_wrappers_are_decoded(encoding: pb20.ArrayEncoding) -> None:
+def test_binary_encodings_with_unusual_nullable_wrappers_are_decoded(encoding: pb20.ArrayEncoding) -> None:
     assert decode(encoding, [u64(1, 1, 3), b"abc"], pa.string(), 3).to_pylist() == ["a", "", "bc"]
 
 
@@ -134,7 +134,7 @@ def test_single_rows_with_bad_binary_offsets_raise_corrupt_data() -> None:
         (binary(4, binary(1, flat(64), flat(8)), flat(8, 1)), "expected flat"),
     ],
 )
-def test_binary_page_with_other_widths_raises_corrupt_data(encoding: pb20.ArrayEncoding, message: str) -> None:
+def test_binary_page_with_unexpected_widths_raises_corrupt_data(encoding: pb20.ArrayEncoding, message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
         decode(encoding, [u64(1, 2, 3), b"abc"], pa.string(), 3)
     with pytest.raises(CorruptDataError):

@@ -40,7 +40,7 @@ def test_flat_bitmap_of_a_slice_ends_with_zero_bits() -> None:
     assert encoding.nullable.no_nulls.values.flat.bits_per_value == 1
 
 
-def test_flat_page_of_a_slice_holds_only_the_slice() -> None:
+def test_flat_page_of_a_slice_contains_only_the_slice() -> None:
     array = pa.array([None, 1, 2, None, 4, 5], pa.int16())
     encoding, [validity, values] = encode(array.slice(2, 3))
     assert (validity, len(values)) == (b"\x05", 6)

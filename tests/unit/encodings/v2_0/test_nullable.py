@@ -50,7 +50,7 @@ def test_page_with_too_many_nulls_is_refused() -> None:
         decode(ALL_NULLS, [], pa.list_(pa.int64(), 1 << 30), 1 << 20)
 
 
-def test_validity_around_strings_combines_with_their_own_nulls() -> None:
+def test_validity_around_strings_is_combined_with_the_nulls_of_the_strings() -> None:
     encoding = some_nulls(flat(1, 0), binary(4, flat(64, 1), flat(8, 2)))
     buffers = [b"\x05", u64(1, 2, 6), b"abc"]
     assert decode(encoding, buffers, pa.string(), 3).to_pylist() == ["a", None, None]

@@ -32,7 +32,7 @@ def test_clipped_spans_count_from_the_start_of_the_window(points: list[int], fir
 
 
 @given(POINTS)
-def test_covering_spans_hold_the_byte_of_every_bit_once(points: list[int]) -> None:
+def test_covering_spans_contain_the_byte_of_every_bit_once(points: list[int]) -> None:
     covering = _of(points).covering(8)
     assert covering.positions().tolist() == sorted({point // 8 for point in points})
 

@@ -54,7 +54,7 @@ def test_rows_of_pages_with_equal_layout_are_read_together() -> None:
     assert _split(columns, [1, 5, 25, 31], keys) == [[([0, 2], [1, 5, 15])], [([3], (1, 2))]]
 
 
-def test_rows_are_split_when_pages_of_leaves_do_not_line_up() -> None:
+def test_rows_are_split_when_pages_of_leaves_are_not_aligned() -> None:
     columns = _columns(TWO, 20, (10, 10), (5, 15))
     apart = {0: [None] * 2, 1: [None] * 2}
     assert _split(columns, [1, 7, 15, 17], apart) == [

@@ -59,7 +59,7 @@ def test_spans_near_each_other_share_a_read_and_are_read_once() -> None:
     assert reads.calls[1:] == [[ByteRange(2_500, 3_500)]]
 
 
-def test_overlapping_extents_return_the_right_bytes() -> None:
+def test_overlapping_extents_return_the_correct_bytes() -> None:
     extents, reads = Extents(), Reads()
     run_steps(extents.load(*spans([(0, 100)])), reads)
     run_steps(extents.load(*spans([(50, 200)])), reads)

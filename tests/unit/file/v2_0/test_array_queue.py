@@ -11,7 +11,7 @@ def _add(queue: ArrayQueue, *sizes: int) -> list[list[int]]:
     return [[len(page) for page in queue.add(pa.array(np.arange(size)))] for size in sizes]
 
 
-def test_array_queue_emits_a_page_only_beyond_its_limit() -> None:
+def test_array_queue_emits_a_page_only_when_its_limit_is_exceeded() -> None:
     queue = ArrayQueue(80, 1 << 20)
     assert _add(queue, 4, 6, 1) == [[], [], [11]]
     assert queue.num_bytes == 0
