@@ -1,4 +1,4 @@
-"""The command ``lance-pipelines``: the maintenance jobs and the checks without a server, and a demonstration.
+"""The command ``lance-pipelines``: runs maintenance jobs and checks without a server, and a demonstration.
 
 Each command runs the corresponding Dagster job inside its own process, with the same steps, checks, and events. If
 ``DAGSTER_HOME`` is set, the run is recorded in that Dagster instance and waits for the instance's pools. Otherwise, the
@@ -149,12 +149,18 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
 
 @main.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; clients can run any code.")
-@click.option("--port", type=click.IntRange(0, 65535), default=15002, show_default=True, help="0 for any free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=15002,
+    show_default=True,
+    help="Port to listen on; 0 for any free port.",
+)
 @click.option(
     "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.driver.memory=4g."
 )
 def spark_connect(*, host: str, port: int, spark_config: tuple[str, ...]) -> None:
-    """Run a Spark Connect server until Ctrl-C. Runs with SparkResource(remote=URL) share it."""
+    """Run a Spark Connect server until Ctrl-C. Runs that use SparkResource(remote=URL) share this server."""
     settings = dict(map(_setting, spark_config))
     from lance_core.errors import LanceError
     from lance_pipelines.spark.connect_server import connect_server
@@ -162,7 +168,7 @@ def spark_connect(*, host: str, port: int, spark_config: tuple[str, ...]) -> Non
 
     try:
         with raise_on_termination(), connect_server(settings, host=host, port=port) as server:
-            click.echo(f"{server.url} is ready; Ctrl-C ends it")
+            click.echo(f"{server.url} is ready; press Ctrl-C to stop the server")
             sys.exit(server.wait())
     except KeyboardInterrupt:
         sys.exit(0)
@@ -202,13 +208,13 @@ def _run(
 
 @contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Import modules in the block without collecting garbage, of which imports make none: a sixth of the time."""
+    """Disable garbage collection while the block imports modules, which saves a sixth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        # Later collections need not look at the modules either.
+        # Later collections do not need to examine the modules either.
         gc.freeze()
         if was_enabled:
             gc.enable()

@@ -3,7 +3,7 @@
 Dagster creates the tables of a new instance when its storage is opened for the first time, and assumes that no other
 process does so at the same time; otherwise, one of the processes fails with "UNIQUE constraint failed". This happens
 when the first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A
-lock file beside the databases makes the second process wait until the first is done; apart from that, the storage is
+lock file next to the databases makes the second process wait until the first is done; apart from that, the storage is
 the same as ``DagsterSqliteStorage``.
 
 Dagster's daemon opens the storage before its first tick. Therefore, opening the storage also calls

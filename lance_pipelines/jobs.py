@@ -78,7 +78,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_check_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """Return the job of each dataset with checks that evaluates all of them, also the expensive ones."""
+    """Return, for each dataset with checks, the job that evaluates all of them, including the expensive ones."""
     return [
         dg.define_asset_job(
             name=job_name("check", declaration.name),

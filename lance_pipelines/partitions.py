@@ -1,4 +1,4 @@
-"""The partitions of a run, as the rules of an ingest know them: keys and time windows, without Dagster.
+"""Converts the partitions of a run to the form that the rules of an ingest use: keys and time windows, without Dagster.
 
 A run for one partition, and a backfill of a range of partitions in a single run, differ only in the number of
 partitions: both make one commit. Dagster then records a materialization for each partition.

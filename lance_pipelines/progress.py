@@ -1,4 +1,4 @@
-"""Progress: how far a long operation has come, and when that is worth a line.
+"""Progress: how much of a long operation is done, and when a line about it is written.
 
 An operation calls :meth:`ProgressLines.report` as often as it likes. A line is written every few seconds; an operation
 that is shorter than that writes none.
@@ -21,7 +21,7 @@ INTERVAL_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an operation has come. A total is None if it is unknown, a count if it does not apply.
+    """How much of an operation is done. A total is None if it is unknown; a count is None if it does not apply.
 
     Attributes:
         stage: what is being done, for example ``writing fragments``.
@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """The finished part, between 0 and 1, by the finest measure whose total is known; None if there is none."""
+        """The finished fraction, from 0 to 1, by the most precise count whose total is known; None if there is none."""
         measures = ((self.num_bytes, self.total_bytes), (self.rows, self.total_rows), (self.tasks, self.total_tasks))
         known = [done / total for done, total in measures if done is not None and total]
         return min(known[0], 1.0) if known else None

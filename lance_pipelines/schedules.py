@@ -6,7 +6,6 @@ Operation               When (UTC)    Reason
 compact                 02:00         before the day's readers
 materialize_deletions   03:00         after the compaction, which also drops deleted rows
 cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions behind
-
 ======================  ============  ==============================================================
 
 Each dataset has a schedule for each operation, named after the job: ``<dataset>__<operation>_schedule``. It is stopped

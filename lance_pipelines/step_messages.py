@@ -1,7 +1,7 @@
 """Reads the messages between steps, which are JSON documents of data classes.
 
-Where messages are stored is up to the project, so what is read is checked before it is used: a value of another type
-would otherwise fail in the middle of a commit.
+Projects choose where messages are stored, so each message is checked before it is used. Otherwise, a value of a wrong
+type could cause a failure in the middle of a commit.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@
 ``apply FILE``             executes a plan
 =========================  =================================================================================
 
-With ``--json``, each command prints a JSON document. Exit codes: 0 on success, 1 if problems were found that remain, 2
-on errors, which are printed to standard error as one line, 3 if another writer changed the dataset first, and 130 after
-an interrupt.
+With ``--json``, each command prints a JSON document. Exit codes: 0 on success, 1 if problems were found and not
+repaired, 2 on errors, which are printed to standard error as one line, 3 if another writer changed the dataset first,
+and 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser(
         "doctor", parents=[dataset], help="report and repair problems left behind by crashed writers"
     )
-    doctor.add_argument("--apply", action="store_true", help="repair the problems that are old enough (see --min-age)")
+    doctor.add_argument(
+        "--apply", action="store_true", help="repair the problems that are at least as old as --min-age"
+    )
     doctor.add_argument(
         "--min-age",
         metavar="AGE",
@@ -150,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = commands.add_parser("plan", help="plan a compaction, a materialization of deletions, or a cleanup")
     actions = plan.add_subparsers(dest="action", required=True, metavar="ACTION")
     planned = argparse.ArgumentParser(add_help=False, parents=[dataset])
-    planned.add_argument("--output", metavar="FILE", help="save the plan, which `lance-core apply FILE` executes")
+    planned.add_argument("--output", metavar="FILE", help="save the plan to this file, for `lance-core apply FILE`")
     compaction = actions.add_parser("compaction", parents=[planned], help="rewrite small fragments into larger ones")
     compaction.add_argument("--target-rows", type=int, metavar="N", help="target number of rows per fragment")
     deletions = actions.add_parser("deletions", parents=[planned], help="rewrite fragments without their deleted rows")
@@ -165,7 +167,9 @@ def _parser() -> argparse.ArgumentParser:
     cleanup.add_argument("--older-than", metavar="AGE", help="minimum age of a version to remove; two weeks by default")
     cleanup.add_argument("--retain-versions", type=int, metavar="N", help="keep the newest N versions")
     apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
-    apply.add_argument("plan", metavar="FILE", help="file that `lance-core plan --output FILE` has saved")
+    apply.add_argument(
+        "plan", metavar="FILE", help="file with a plan, written by `lance-core plan ACTION DATASET --output FILE`"
+    )
     return parser
 
 

@@ -1,7 +1,7 @@
 """The commands that create versions or remove files: ``restore``, ``plan``, and ``apply``.
 
 A plan is a JSON document, which ``apply`` executes later, perhaps after somebody has read it. If the dataset has
-changed so that the plan would do something else, or lose a change, ``apply`` refuses it.
+changed so that the plan would do something else or undo a change, ``apply`` refuses to execute it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def plan_compaction(given: Namespace) -> Answer:
 
 
 def plan_deletions(given: Namespace) -> Answer:
-    """Plan to rewrite only the fragments of which a part has been deleted."""
+    """Plan to rewrite only the fragments whose fraction of deleted rows exceeds a threshold."""
     table = dataset(given.dataset)
     many = [
         fragment.fragment_id
@@ -158,7 +158,7 @@ def _clean_up(uri: str, plan: dict[str, Any]) -> Answer:
 
 
 def _cleanup(table: LanceDataset, policy: dict[str, Any]) -> CleanupPlan:
-    """Plan a cleanup as of the time at which it was planned first."""
+    """Plan a cleanup again, as of the time of the original plan."""
     checked = parse_document("plan", json.dumps(policy))
     older_than = checked.take("older_than", nullable(text))
     retained = checked.take("retain_versions", nullable(whole(0, _MAX_I64)))

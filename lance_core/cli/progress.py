@@ -20,7 +20,7 @@ def shown_progress(what: str) -> Iterator[Callable[[int, int], None]]:
         what: what is counted.
 
     Yields:
-        A function that takes how many are done, and how many there are.
+        A function that takes the number of finished items and the total number of items.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total: None

@@ -61,13 +61,13 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
 
 
 def _flat_config(config_type: type[TargetConfig], config: Mapping[str, Any]) -> dict[str, object]:
-    """Return the configuration of the steps: that of the asset is the write step's."""
+    """Return the configuration of the steps; the write step gets the configuration of the asset."""
     given = config_type(**config)
     return {_WRITE: {"config": given.model_dump(mode="json", by_alias=True, exclude_none=True)}}
 
 
 def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
-    """Return what Dagster shows of the dataset, and its place in the asset graph."""
+    """Return what Dagster shows about the dataset, and its place in the asset graph."""
     source = required_source(declaration)
     return dg.AssetSpec(
         dg.AssetKey(key_parts(declaration.key)),
@@ -85,7 +85,7 @@ def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
 
 
 def _deps(declaration: DatasetDeclaration) -> Sequence[dg.AssetDep]:
-    """Return the declared dependencies, and that on the asset of the source."""
+    """Return the declared dependencies, and the dependency on the asset that is the source."""
     deps = [_dep(dep) for dep in declaration.deps]
     source = declaration.source
     if isinstance(source, AssetSource):
@@ -104,7 +104,7 @@ def _dep(declared: DatasetKey | dg.AssetKey | dg.AssetDep | dg.AssetsDefinition)
 
 
 def _input_names(keys: Sequence[dg.AssetKey]) -> dict[str, dg.AssetKey]:
-    """Return the assets that the write step waits for, by the name of its input; keys may differ only in a dash."""
+    """Map an input name of the write step to each asset that it waits for; keys may differ only in a dash."""
     names: dict[str, dg.AssetKey] = {}
     for key in dict.fromkeys(keys):
         name = f"after_{dataset_name(key)}"

@@ -74,8 +74,8 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
             if later:
                 # Dagster logs that outputs are missing, even though every output of these checks is optional.
                 step.log.info(
-                    "Not evaluated after an ingest, because their cost grows with the dataset: %s. "
-                    "The job %s evaluates them.",
+                    "These checks are not evaluated after an ingest, because their cost grows with the size of the "
+                    "dataset: %s. The job %s evaluates them.",
                     ", ".join(later),
                     job_name("check", declaration.name),
                 )
@@ -103,7 +103,7 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
 
 
 class _Checks(dg.AssetChecksDefinition):
-    """Dagster's checks, without a warning for each if they come from a file of a component.
+    """Dagster's asset checks, without the warning that each one causes if it is declared in a file of a component.
 
     Dagster 1.13 adds the position in the file to a copy, which is no longer an ``AssetChecksDefinition``, and converts
     it back with an argument that it marks as beta.

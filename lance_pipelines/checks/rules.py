@@ -12,7 +12,7 @@ key_nulls      a key column contains nulls                                      
 key_unique     several rows have the same key                                                the key columns
 orphans        files that no version references take too much space                          all manifests, names
 verify         the doctor finds a problem, or a file contradicts the manifest                all footers
-pylance        the reference implementation cannot read the version, or counts other rows    all rows
+pylance        pylance cannot read the version, or counts a different number of rows         all rows
 =============  ===========================================================================  =======================
 
 The first five are cheap and also run after every ingest.

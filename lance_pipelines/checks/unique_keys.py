@@ -216,7 +216,7 @@ def _count_exactly(
 ) -> pa.Table:
     """Return the keys with candidate hashes: the columns, the number of rows, and the first and last row address.
 
-    The key columns are named by their numbers, so that no name of the dataset's is in the way.
+    The key columns are named by their numbers, so that they cannot clash with other names.
     """
     counted: pa.Table | None = None
     pending: list[pa.Table] = []
@@ -269,7 +269,7 @@ def _hashed(dataset: lance_core.LanceDataset, columns: Sequence[str]) -> Iterato
 
 
 def _comparable(array: pa.Array) -> pa.Array:
-    """Return values of which equal ones have equal bytes: NaN and zero have several forms."""
+    """Return the values in a form in which equal values have equal bytes; NaN and zero have several representations."""
     if not pa.types.is_floating(array.type):
         return array
     values = array.to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)

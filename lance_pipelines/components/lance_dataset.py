@@ -53,7 +53,7 @@ class ProjectSettings:
 
 
 class _Attributes(BaseModel):
-    """Accepts everything, because loading reports a mistake in one line, and Dagster's validation in several."""
+    """Accepts everything, because loading reports a mistake in one line, whereas Dagster uses several."""
 
     model_config = ConfigDict(extra="allow")
 

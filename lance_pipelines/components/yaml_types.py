@@ -254,7 +254,7 @@ def _record(kind: type) -> YamlType:
 
 
 def _variants(kinds: tuple[type, ...], targets: Mapping[str, Callable[..., Any]], default: str | None) -> YamlType:
-    """Return the type of a mapping whose field ``type`` names what is made of the other fields."""
+    """Return the type of a mapping whose field ``type`` selects what is created from the other fields."""
 
     def convert(node: Node) -> Any:
         if isinstance(node.value, kinds):
@@ -390,7 +390,7 @@ def _duration(node: Node) -> timedelta:
 
 
 def _option(node: Node) -> str | dg.EnvVar:
-    """Return the value of a storage option; one that is only a variable is read by the processes that need it."""
+    """Return the value of a storage option. If it is only a variable, the processes that need the variable read it."""
     if not isinstance(node.value, str):  # A password may be all digits, so the message does not contain the value.
         raise node.error("expected text; put it in quotes")
     found = _ONLY_A_VARIABLE.fullmatch(node.value)

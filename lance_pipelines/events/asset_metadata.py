@@ -275,7 +275,8 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
 def table_schema(schema: pa.Schema, descriptions: Mapping[str, str] = MappingProxyType({})) -> dg.TableSchema:
     """Return the columns with their Arrow types, nullability, and descriptions or else comments.
 
-    Every event contains this table, so only the first columns of a wide schema are listed, and long types are cut.
+    Every event contains this table, so only the first columns of a wide schema are listed, and long types are
+    truncated.
     """
     columns = [
         dg.TableColumn(

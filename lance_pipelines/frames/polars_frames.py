@@ -1,4 +1,4 @@
-"""Frames of Polars: eager ones, and lazy ones, of which a query reads only the columns and the rows that it needs."""
+"""Frames of Polars: eager ones, and lazy ones, whose queries read only the columns and the rows that they need."""
 
 from __future__ import annotations
 

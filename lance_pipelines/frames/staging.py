@@ -109,7 +109,7 @@ def stage_reader(
 
 
 def _upgrades_blobs(declaration: DatasetDeclaration, plan: WritePlan) -> bool:
-    """Return whether data files that replace all others store older blobs as ``lance.blob.v2``."""
+    """Return whether a write that replaces all rows converts blobs of the older kind to ``lance.blob.v2``."""
     version = declaration.data_storage_version or plan.data_storage_version
     return (DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)) >= LanceFileVersion.V2_2
 
@@ -117,7 +117,8 @@ def _upgrades_blobs(declaration: DatasetDeclaration, plan: WritePlan) -> bool:
 class _Counted:
     """Converts the batches of a reader to the target schema, and counts their rows.
 
-    Rows of other partitions than those of the run are refused: a run that replaces them would not replace these.
+    Rows that do not belong to the partitions of the run are refused, because a later run for the same partitions would
+    not replace them.
     """
 
     def __init__(self, rows: pa.RecordBatchReader, target: pa.Schema, selection: RowSelection | None) -> None:

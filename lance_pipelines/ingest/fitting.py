@@ -1,4 +1,4 @@
-"""Whether new rows fit a dataset: the schema with which they are written.
+"""Determines whether new rows fit a dataset, and the schema with which they are written.
 
 Rows that are added to a dataset are written with the dataset's own types; a column fits if its values do not change
 when they are converted.
@@ -33,7 +33,7 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
 
     Returns:
         The columns of the dataset that the rows have; all columns, unless some may be missing. Binary columns that are
-        marked as blobs, as tables before format 2.2 declare them, fit columns of blobs.
+        marked as blobs, as in tables before format 2.2, fit columns of blobs.
 
     Raises:
         SchemaMismatchError: a column is missing, is not in the dataset, or has a type that does not fit.

@@ -4,18 +4,18 @@
 partition              column                           rows
 =====================  ===============================  ================================================================
 a time window          timestamp with a time zone       instants from the start of the window, before its end
-                       timestamp without a time zone    wall clock readings in the time zone of the partitions
+                       timestamp without a time zone    local times in the time zone of the partitions
                        date                             days of the window, which must start and end at midnight
                        string                           the partition's key
 any other              string, integer, date, boolean   the partition's key, converted to the type of the column
 any                    any of these                     the value that the declaration gives for the key, also null
 =====================  ===============================  ================================================================
 
-Windows that follow each other become one range, and keys one list, so that a backfill of a year is one comparison::
+Adjacent windows are combined into one range, and keys into one list, so that a backfill of a year is one comparison::
 
     `day` >= date '2024-01-01' and `day` < date '2025-01-01' and `region` in ('eu', 'us')
 
-A declaration with several dimensions names one column for each. This module knows neither Dagster nor Spark.
+A declaration with several dimensions names one column for each. This module uses neither Dagster nor Spark.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PartitionColumn:
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:
-    """The place of a partition in one dimension.
+    """The position of a partition in one dimension.
 
     Attributes:
         key: the key in this dimension.
@@ -122,7 +122,7 @@ class RowSelection:
         return texts[0] if len(texts) == 1 else " or ".join(f"({text})" for text in texts)
 
     def mask(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        """Return for each row whether it is one of these; never null."""
+        """Return for each row whether the condition is true for it; never null."""
         found = [reduce(pc.and_, (_mask(each, rows) for each in all_of)) for all_of in self.alternatives]
         return reduce(pc.or_, found)
 
@@ -251,7 +251,7 @@ def _range(column: str, kind: pa.DataType, key: str, window: tuple[datetime, dat
 
 
 def _moment(column: str, kind: pa.TimestampType, key: str, moment: datetime) -> pa.Scalar:
-    """Return a moment in the type of a column, whose readings of the clock must identify it."""
+    """Return a point in time in the type of a column; its local time in that type must be unambiguous."""
     if kind.tz is not None:
         moment = pa.scalar(moment, pa.timestamp("us", kind.tz)).as_py()
     if moment.fold or (kind.tz is not None and moment.utcoffset() != moment.replace(fold=1).utcoffset()):

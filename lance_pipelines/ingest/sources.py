@@ -1,4 +1,4 @@
-"""The sources of a dataset's rows: plain data, or a function, that says where a run finds them.
+"""The sources of a dataset's rows: plain data that says where a run finds the rows, or a function that returns them.
 
 ==================  ====================================================  =========================================
 Source              Rows                                                  A run's configuration can replace
@@ -143,7 +143,7 @@ class FileSource:
 
     @property
     def kind(self) -> str:
-        """One word for events and logs."""
+        """The kind of source, as one word for events and logs."""
         return str(self.format)
 
 
@@ -153,8 +153,8 @@ class SqlSource:
 
     Attributes:
         sql: the query.
-        jdbc: options of Spark's JDBC reader (``url``, ``user``, ``password``, ``driver`` …), with which the query goes
-            to a database; empty for a query over tables of Spark's catalog.
+        jdbc: options of Spark's JDBC reader (``url``, ``user``, ``password``, ``driver`` …), with which a database
+            executes the query; empty for a query over tables of Spark's catalog.
     """
 
     needs_spark: ClassVar[bool] = True
@@ -212,7 +212,7 @@ class FunctionSource:
 
     Attributes:
         function: called with the :class:`SourceContext` of a run; returns a table, a reader, or batches of one schema.
-            Of a reader, or of batches that a generator makes, only a few are in memory at a time.
+            If it returns a reader or a generator, only a few batches are in memory at a time.
     """
 
     needs_spark: ClassVar[bool] = False

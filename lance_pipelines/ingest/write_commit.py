@@ -178,7 +178,7 @@ def commit_staged(
 
 
 def _planner(staged: StagedWrite) -> AbstractContextManager[DeletePlanner | UpsertPlanner | None]:
-    """Return what finds the rows that a write replaces; None if it replaces none or all."""
+    """Return the object that finds the rows that a write replaces; None if the write replaces no rows or all rows."""
     if staged.mode is WriteMode.UPSERT:
         return UpsertPlanner(_fragments(staged), staged.keys)
     return nullcontext(None if staged.predicate is None else DeletePlanner(staged.predicate))
@@ -405,7 +405,7 @@ def _transaction(
 
 
 def transaction_properties(*, run_id: str, step_key: str, dataset: str) -> dict[str, str]:
-    """Return the properties by which a transaction is recognized as that of a run."""
+    """Return the properties of a transaction that identify the run."""
     return {"dagster.run_id": run_id, "dagster.step_key": step_key, "lance_pipelines.dataset": dataset}
 
 

@@ -105,7 +105,8 @@ def check_run_partitions(declaration: DatasetDeclaration, partitions: Sequence[P
     """Check that the mode of a declaration suits a run for these partitions.
 
     Raises:
-        InvalidInputError: the mode needs partitions and the run has none, or the other way around.
+        InvalidInputError: the mode needs partitions and the run has none, or the run has partitions and the mode cannot
+            use them.
     """
     if declaration.mode is WriteMode.OVERWRITE_PARTITION and not partitions:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""How assets store what they return, and load what others have stored: the IO manager, and the resource beside it.
+"""The IO manager and the resource with which assets store what they return, and load what others have stored.
 
-``LanceIOManager`` stores and loads for the assets; with ``LanceTableResource``, an asset does it itself.
+``LanceIOManager`` stores and loads data frames for the assets; with ``LanceTableResource``, an asset does so itself.
 """

@@ -57,7 +57,7 @@ class DatasetAccess(BaseModel):
             self._leases = None
 
     def _reader(self, step: StepExecutionContext | None) -> Reader:
-        """Return the reader of a step, or of what runs outside a step."""
+        """Return the reader for a step, or for code that runs outside a step."""
         if self._leases is None:
             self._leases = HeldLeases(timedelta(seconds=self.lease_seconds))
         return Reader(step, self._leases)
@@ -73,7 +73,7 @@ class DatasetAccess(BaseModel):
         upsert_by: str | Sequence[str],
         is_partitioned: bool,
     ) -> DatasetDeclaration:
-        """Return the declaration that a write follows; with partitions, an overwrite replaces only their rows."""
+        """Return the declaration for a write; with partitions, an overwrite replaces only their rows."""
         chosen = member_of(WriteMode, "mode", mode)
         if is_partitioned and chosen is WriteMode.OVERWRITE:
             chosen = WriteMode.OVERWRITE_PARTITION
@@ -91,5 +91,5 @@ class DatasetAccess(BaseModel):
 
 
 def rows_of(partitions: Sequence[Partition], columns: Sequence[PartitionColumn], schema: pa.Schema) -> str:
-    """Return the condition, as SQL, on the rows of these partitions, which may be none."""
+    """Return a SQL condition that is true for the rows of these partitions; false for all rows if there are none."""
     return select_rows(columns, partitions, schema).to_sql() if partitions else "false"

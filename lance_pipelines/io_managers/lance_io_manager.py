@@ -1,4 +1,4 @@
-"""LanceIOManager: stores each asset in a Lance dataset of its own, and loads it by the type that a step asks for.
+"""LanceIOManager: stores each asset in a Lance dataset of its own, and loads it as the type that a step requests.
 
 ::
 
@@ -194,7 +194,7 @@ def _annotated_type(context: dg.InputContext) -> object:
 
 
 def _columns(metadata: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the columns that an input asks for; None for all."""
+    """Return the names of the columns that an input requests; None for all."""
     columns = metadata.get(_COLUMNS_METADATA)
     if isinstance(columns, str):
         raise InvalidInputError(f"the metadata {_COLUMNS_METADATA!r} must be a list of names, found {columns!r}")

@@ -73,7 +73,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
             columns: names of the columns; None means all.
             filter: a SQL condition that selects the rows; None means all.
             partition_by: the columns by which rows belong to partitions, as for ``write``. A step then reads only the
-                rows of the partitions of the asset that it depends on. Without effect outside a run.
+                rows of the partitions of the asset that it depends on. It has no effect outside a run.
         """
         with reported_as_failure(self.asset):
             entry = frame_type_of(frame_type)
@@ -98,7 +98,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         """Commit a frame as the next version, and return a ``MaterializeResult``, which the asset returns in turn.
 
         If the step is repeated, what an earlier attempt has committed is kept, as by ``LanceIOManager``. The writes of
-        an attempt are told apart by their order.
+        an attempt are distinguished by their order.
 
         Args:
             frame: a frame of a type that ``LanceIOManager`` stores.
@@ -107,7 +107,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
             schema_mode: what happens to columns that the dataset does not have: ``error``, ``add`` or ``overwrite``. By
                 default, ``overwrite`` where all rows are replaced, otherwise ``error``.
             partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
-            upsert_by: the key columns of mode ``upsert``, likewise.
+            upsert_by: the key columns of mode ``upsert``, as for ``DatasetDeclaration``.
         """
         with reported_as_failure(self.asset):
             context = _current_context()

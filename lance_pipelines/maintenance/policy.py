@@ -88,7 +88,7 @@ class CleanupPolicy:
         older_than: keep all versions newer than this age.
         min_age: keep all versions newer than this age, even if ``older_than`` is shorter. A writer that is suspended
             for longer than this just before it commits may reuse the number of a removed version. Writers of this
-            library detect this and fail; if the writer uses the reference implementation, its commit is lost. Lower the
+            library detect this and fail; if the writer uses pylance, its commit is lost. Lower the
             value only while nothing writes to the dataset.
         min_old_versions: a cleanup is due if at least this number of versions can be removed.
         delete_unverified: also delete recent files that no version references. Use this only while nothing writes to

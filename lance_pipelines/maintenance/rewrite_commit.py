@@ -253,7 +253,7 @@ def _properties(plan: PlannedRewrite) -> dict[str, str]:
 
 
 def _discard(plan: PlannedRewrite, opened: Open, file_token: str, discard: DiscardFiles, error: LanceError) -> None:
-    """Delete the files of one round, unless a version refers to them, or one that was cleaned up may have."""
+    """Delete the files of one round, unless a version refers to them, or a removed version may have done so."""
     try:
         referenced = _referenced_since(opened(), plan.before.version)
         if referenced is not None:

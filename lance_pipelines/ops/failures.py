@@ -55,7 +55,7 @@ def config_headline(error: dg.DagsterInvalidConfigError) -> str:
 
 
 def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Handle an uncaught exception: for an invalid configuration, the stack trace is only Dagster's own."""
+    """Handle an uncaught exception: for an invalid configuration, print one line instead of a stack trace."""
     if isinstance(error, dg.DagsterInvalidConfigError):
         named = _JOB.match(str(error))
         job = f"{named[1]}: " if named else ""
@@ -69,7 +69,7 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """An error that Dagster shows without a stack trace, because it treats it as one from another process."""
+    """An error that Dagster shows without a stack trace, because Dagster treats it as an error of another process."""
 
     def __init__(self, message: str) -> None:
         dg.DagsterError.__init__(self, message)

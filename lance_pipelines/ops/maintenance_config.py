@@ -69,7 +69,7 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
         default=None, description="Maximum number of bytes that this run reads; 0 for no limit."
     )
     batch_size: int | None = Field(
-        default=None, description="Maximum number of rows that a task holds in memory; 0 lets the reader choose."
+        default=None, description="Maximum number of rows that a task holds in memory; 0 for the default."
     )
 
 

@@ -1,4 +1,4 @@
-"""Where the progress of a step is shown: in the log of the run and, for a command, on the terminal."""
+"""Shows the progress of a step: in the log of the run and, for a command, on the terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -66,7 +66,7 @@ class HeldLeases:
                 lease.release()
 
     def renew(self) -> None:
-        """Renew all leases now. A failure is logged: a later attempt may succeed, or the reader finds out."""
+        """Renew all leases now. A failure is only logged, because a later attempt may succeed."""
         with self._lock:
             leases = dict(self._leases)
         for (uri, version), lease in leases.items():

@@ -1,6 +1,6 @@
 """Pins: the version of a dataset that a step reads.
 
-A step reads the version that Dagster recorded as its input when the step began, whatever is committed meanwhile::
+A step reads the version that Dagster recorded as its input when the step began, regardless of later commits::
 
     5 append      6 compact      7 append
     recorded      read           not read: new data
@@ -124,7 +124,7 @@ def newest_version_of(
     """Return the newest version that has a data version: the one that changed the data, or one of its compactions.
 
     Args:
-        instance: the Dagster instance; its events tell what a cleanup has removed.
+        instance: the Dagster instance; its events describe versions that a cleanup has removed.
         key: the asset.
         uri: the dataset's location.
         data_version: the data version.
@@ -158,7 +158,7 @@ def newest_version_of(
 
 
 def _has(instance: dg.DagsterInstance, key: dg.AssetKey, uri: str, found: FoundVersion, data_version: str) -> bool:
-    """Return whether a version has a data version. What the history no longer tells is in the event log."""
+    """Return whether a version has a data version. If the history no longer shows this, the event log does."""
     if found.version == int(data_version.partition("-")[0]) and not is_unknown(data_version):
         return found.data_version == data_version
     return RecordedVersions.read(instance, key.to_user_string(), uri).find([found]) == data_version
@@ -171,7 +171,7 @@ def _find(
     storage_options: dict[str, str] | None,
     candidates: Sequence[_Recorded],
 ) -> tuple[_Recorded | None, int | None]:
-    """Return the first candidate that exists, and its version; None and None, the latest, if there is no candidate."""
+    """Return the first candidate that exists, and its version; without candidates, None and None, for the latest."""
     missing: VersionNotFoundError | None = None
     for recorded in candidates:
         try:
@@ -189,7 +189,7 @@ def _candidates(
     uri: str,
     info: InputAssetVersionInfo | None,
 ) -> list[_Recorded]:
-    """Return what the step should read, best first; empty if Dagster has recorded no data version of ours."""
+    """Return what the step should read, best first; empty if Dagster has recorded no data version of this project."""
     if info is None:
         return []
     # What was materialized in this run is newer than what an earlier run has read.
@@ -225,9 +225,9 @@ def _data_version(record: dg.EventLogRecord, uri: str) -> str | None:
 
 
 def _earlier_reads(step: StepExecutionContext, key: dg.AssetKey, uri: str, *, own_only: bool) -> Iterator[_Recorded]:
-    """Yield what earlier attempts of the step have read: of this run, then of the runs that it repeats.
+    """Yield what earlier attempts of the step have read, first in this run, and then in the runs that it repeats.
 
-    A run that succeeded is not repeated: who executes it again wants what is recorded now.
+    A successful run does not count: if it is executed again, the step reads what is recorded now.
     """
     run = step.dagster_run
     if step.previous_attempt_count:
@@ -282,7 +282,7 @@ def _record(
 def _set_provenance(
     step: StepExecutionContext, key: dg.AssetKey, info: InputAssetVersionInfo, recorded: _Recorded
 ) -> None:
-    """Let Dagster record as the input what was read, if an earlier attempt has read something else.
+    """Make Dagster record the version that was read as the input, if it differs from the one that Dagster has recorded.
 
     Dagster has no public way to do this; without it, the output would not be shown as stale.
     """

@@ -1,6 +1,6 @@
 """SparkResource: the Spark session of a run, started on first use and stopped when the run ends.
 
-With ``remote``, the session is one of a Spark Connect server, which keeps running.
+With ``remote``, the session is on a Spark Connect server, which continues to run.
 
 dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one starts no session
 until it is used, because a step that only commits needs no JVM, and stops the JVM with the run. With the in-process
@@ -36,8 +36,9 @@ class SparkResource(PySparkResource):
     )
     remote: str | None = Field(
         default=None,
-        description="URL of a Spark Connect server, for example sc://127.0.0.1:15002 (lance-pipelines spark-connect). "
-        "Its runs share the server; the settings of its start are those of the server.",
+        description="URL of a Spark Connect server, for example sc://127.0.0.1:15002, which the command "
+        "`lance-pipelines spark-connect` starts. All runs that use this URL share the server; settings such as memory "
+        "are those with which the server was started.",
     )
     _is_owner: bool = PrivateAttr(default=False)
 

@@ -1,7 +1,7 @@
 """Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
 
-A process that was killed cannot report its end. Its run stays "started" forever, and if it died inside a commit, it
-keeps the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs
+A process that was killed cannot report its end. Its run stays "started" forever, and if it was killed during a commit,
+it keeps the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs
 that it launched itself, but not after ``dagster job execute``. Therefore, every run records its process, looks for dead
 runs before its own commit, and continues to look while it may have to wait for the slot.
 

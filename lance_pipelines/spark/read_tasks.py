@@ -1,6 +1,6 @@
 """Divides the rows of a version into tasks of about the same size, and reads the rows of one task.
 
-Small fragments that follow each other are read by one task, and a large fragment is divided among several::
+Adjacent small fragments are read by one task, and a large fragment is divided among several::
 
     fragments   [ 30 MB ][ 40 MB ][        400 MB        ][ 10 MB ]
     tasks       0 0 0 0 0 0 0 0 0 [  1  ][  2  ][  3  ][4] 5 5 5 5       at most 128 MiB each
@@ -53,7 +53,7 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a task reads of its rows.
+    """What a task reads from its rows.
 
     Attributes:
         columns: names of the columns; None means all. Columns that the version does not have are read as nulls.
@@ -82,7 +82,8 @@ def plan_tasks(
     Args:
         fragments: the fragments, in order.
         share: the part of their bytes that is read, from :func:`column_share`.
-        task_bytes: number of bytes that a task should read, at least 1. A file of unknown size counts as so many bytes.
+        task_bytes: number of bytes that a task should read, at least 1. A file of unknown size counts as this number of
+            bytes.
     """
     tasks: list[ReadTask] = []
     group: list[int] = []

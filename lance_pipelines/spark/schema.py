@@ -87,8 +87,8 @@ def _with_own_types(found: pa.Schema, natural: pa.Schema, existing: pa.Schema) -
     """Return the columns with the table's types where Spark has no other type for them, and else their natural types.
 
     For example, Spark has no unsigned integers: a ``smallint`` column may be added to a column of type uint8. Each
-    value is checked when it is written. What a column was in another table, of which its metadata tells, does not
-    matter, except for the length of its lists.
+    value is checked when it is written. The type that a column had in another table, which its metadata records,
+    does not matter, except for the length of its lists.
     """
     for index, field in enumerate(found):
         place = existing.get_field_index(field.name)

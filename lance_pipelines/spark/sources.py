@@ -44,7 +44,7 @@ def read_source(session: SparkSession, source: Source, context: SourceContext) -
     Args:
         session: a running session.
         source: a source that needs Spark.
-        context: what the source may know about the run.
+        context: information about the run that the source may use.
 
     Raises:
         NotFoundError: a path does not exist, a glob matches nothing, or no file contains data from which to infer a
@@ -102,8 +102,8 @@ def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> D
 def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
     """Return the result of the query. The view exists only until Spark has resolved the query.
 
-    A Spark Connect session resolves the query again whenever it is executed. There, the view exists as long as the
-    session, which no other run shares.
+    A Spark Connect session resolves the query again whenever it is executed. In such a session, the view exists as long
+    as the session, which no other run shares.
     """
     with _view_lock:
         with translated("cannot create the view for the source's query"):

@@ -65,8 +65,8 @@ def stage_write(
         captured_at: the timestamp of the rows of an ``environment`` source.
         run_id: id of the run; recorded in the transaction.
         step_key: the key of the writing step in that run.
-        partitions: the partitions of the run; only their rows are written if the declaration says which they are. Empty
-            if the run is not for partitions.
+        partitions: the partitions of the run; only their rows are written, if the declaration determines which rows
+            these are. Empty if the run is not for partitions.
         open_asset: opens the dataset of an ``AssetSource``; by default, at its latest version.
 
     Raises:
@@ -93,7 +93,7 @@ def stage_frame(
 ) -> Staging:
     """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`.
 
-    No rows are left out: a row that does not belong to the partitions ends the write.
+    No rows are left out: if a row does not belong to the partitions, the write fails.
     """
     check_run_partitions(declaration, partitions)
     if partitions and declaration.partition_by:

@@ -1,8 +1,8 @@
 """Executes independent tasks in parallel, one per Spark task, and returns their results in order.
 
-The tasks travel with the function that executes them, and Spark's rows contain only their numbers, so that neither
-``SparkContext`` nor RDDs are needed, and Spark Connect works too. Tasks and results are metadata; no data passes
-through the driver or the JVM.
+The tasks are serialized together with the function that executes them, and Spark's rows contain only their numbers, so
+that neither ``SparkContext`` nor RDDs are needed, and Spark Connect works too. Tasks and results are metadata; no data
+passes through the driver or the JVM.
 
 An attempt that fails is repeated by Spark, up to ``spark.task.maxFailures`` times. If a task was attempted repeatedly,
 only the result of one attempt is returned.
@@ -68,7 +68,7 @@ def run_tasks(
 
     Args:
         session: a running session, which may be a Spark Connect session.
-        execute: executes one task in a worker; it and the tasks must be picklable, and the results, too.
+        execute: executes one task in a worker. The function, the tasks, and the results must be picklable.
         tasks: the tasks; with none, no job is started.
         what: what failed if a task does, as the beginning of a sentence: ``"cannot rewrite fragments of …"``.
 

@@ -3,7 +3,7 @@
 Spark passes each column to Python with a fixed Arrow type, its *natural* type, which is also what a new table stores.
 A table may store other types. They are read as the Spark type that can represent all of their values, and the schema of
 the DataFrame records the stored type in the metadata of the column. If such a column is written again, it is stored
-with this type, so that nothing changes on the way through Spark. The metadata can also be set by hand:
+with this type, so that a round trip through Spark changes nothing. Users can also set the metadata:
 
 * ``arrow.fixed-size-list.size``: the length of the lists of a vector column. The Lance connector for Spark on the JVM
   uses the same key.
@@ -163,7 +163,7 @@ def spark_type(data_type: pa.DataType, path: str) -> spark_types.DataType:
 
 
 def same_type(one: spark_types.DataType, other: spark_types.DataType) -> bool:
-    """Return whether two types differ at most in nullability, metadata, and the length and collation of a text."""
+    """Return whether two types differ at most in nullability, metadata, and the length and collation of strings."""
     return _kind(one) == _kind(other)
 
 
@@ -341,7 +341,7 @@ def _has_other_lists(data_type: pa.DataType) -> bool:
 
 
 def _kind(data_type: spark_types.DataType) -> str:
-    """Return the text of a type. It is the same for all texts, whatever their length and collation."""
+    """Return the text of a type. It is the same for all strings, regardless of length and collation."""
     texts = (spark_types.StringType, spark_types.CharType, spark_types.VarcharType)
     return "string" if isinstance(data_type, texts) else str(data_type.simpleString())
 

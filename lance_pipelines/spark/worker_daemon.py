@@ -1,9 +1,9 @@
 """The process from which Spark forks its Python workers, with the modules of the tasks already imported.
 
 Spark starts one daemon for each executor and forks a worker from it for each task that runs at the same time. PySpark's
-own daemon imports almost nothing, so every worker imports pyarrow, pandas (on behalf of pyarrow), numba and this
-project again: seconds of processor time per worker. This daemon imports them once, before the first fork, and writes a
-small fragment, which also loads the compiled kernels; the workers share the memory. It is enabled by
+own daemon imports almost nothing, so every worker imports pyarrow, pandas (on behalf of pyarrow), numba, and this
+project again, which takes seconds of processor time per worker. This daemon imports them once, before the first fork,
+and writes a small fragment, which also loads the compiled kernels; the workers share the memory. It is enabled by
 ``spark.python.daemon.module``; everything else is PySpark's daemon.
 
 A fork copies only the thread that calls it, and a lock that another thread holds remains locked forever. Therefore, the
@@ -105,7 +105,7 @@ def _write_once() -> None:
 
 
 def _num_threads() -> int:
-    """Return the number of threads of the process, also those that Python does not know; 1 if it cannot be found."""
+    """Return the number of threads of the process, including those that Python did not start; 1 if it is unknown."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir())
     except OSError:

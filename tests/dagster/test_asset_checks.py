@@ -178,5 +178,5 @@ def test_an_ingest_evaluates_the_cheap_checks_of_its_version(project, instance) 
     text = "3 rows, as Dagster's event for this version records; the files of 1 of 1 fragment agree"
     assert evaluations["rows"].description == text
     messages = [entry.user_message for entry in instance.all_logs(result.run_id)]
-    reason = "Not evaluated after an ingest, because their cost grows with the dataset"
+    reason = "These checks are not evaluated after an ingest, because their cost grows with the size of the dataset"
     assert f"{reason}: orphans, verify. The job events__check evaluates them." in messages

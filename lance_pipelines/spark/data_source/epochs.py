@@ -1,7 +1,7 @@
 """Which epochs of a streaming query are in a table: each is committed exactly once, even if Spark repeats it.
 
-Spark repeats an epoch if the query ended after the commit and before Spark noted it. The number of the epoch is
-recorded twice:
+Spark repeats an epoch if the query ended after the commit, but before Spark recorded the commit. The number of the
+epoch is recorded twice:
 
 * The transaction that adds the rows has the properties ``lance-pipelines.query`` and ``lance-pipelines.epoch``, and a
   UUID that is derived from both.
@@ -24,10 +24,10 @@ greater        the epoch is committed, because a later one has begun: do nothing
 equal          look for its transaction in the versions after the recorded one, newest first; do nothing if it is there
 =============  =====================================================================================================
 
-The configuration is part of every version, so it survives cleanups, and it has one entry for each query. A cleanup
-matters only if the query ended between the two commits of its last epoch, and its versions were removed before it was
-restarted; the epoch is then refused. If two drivers run the same query, both find the same record, and of two commits
-with the same UUID only one creates a version.
+The configuration is part of every version, so it is not lost in cleanups, and it has one entry for each query. A
+cleanup matters only if the query ended between the two commits of its last epoch, and its versions were removed before
+it was restarted; the epoch is then refused. If two drivers run the same query, both find the same record, and of two
+commits with the same UUID only one creates a version.
 """
 
 from __future__ import annotations

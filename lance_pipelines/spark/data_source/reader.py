@@ -35,7 +35,7 @@ _SYSTEM_COLUMNS = frozenset({"_rowid", "_rowaddr", "_rowoffset"})
 
 
 class TaskPartition(InputPartition):
-    """The rows of one task, and the version in which they are."""
+    """The rows of one task, and the version that contains them."""
 
     def __init__(self, version: int, task: ReadTask) -> None:
         """Initialize."""
@@ -90,7 +90,7 @@ class LanceReader(DataSourceReader):
             return [TaskPartition(self._version, task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task. An empty table has a single partition, which is not one of ours."""
+        """Yield the rows of one task. An empty table has a single partition, which is not one of our tasks."""
         if isinstance(partition, TaskPartition):
             condition = " AND ".join(f"({each})" for each in self._conditions) or None
             yield from read_partition(self._location, partition, self._scan.with_filter(condition))

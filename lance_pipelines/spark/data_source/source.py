@@ -2,8 +2,8 @@
 
 Spark creates one object for each DataFrame, in a process on the driver's machine, and passes copies of it to other
 processes. The version is therefore chosen once, when Spark asks for the schema: all actions on the DataFrame read the
-same version. If the user gives the schema, Spark does not ask, and each query reads the version that is the latest when
-it is planned.
+same version. If the user specifies the schema, Spark does not ask for it, and each query reads the version that is the
+latest when it is planned.
 
 Source: ``DataSource`` of PySpark 4.3.
 """

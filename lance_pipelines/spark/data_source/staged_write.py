@@ -116,7 +116,7 @@ class WritePlan:
         return write_partition(self.settings, batches)
 
     def fragments(self, reports: Sequence[AttemptReport]) -> list[FragmentMetadata]:
-        """Return the fragments of the attempts that count.
+        """Return the fragments of the attempts whose messages Spark has passed to ``commit``.
 
         Raises:
             InternalError: the files do not contain as many rows as the tasks received.
@@ -131,14 +131,14 @@ class WritePlan:
         return fragments
 
     def discard(self) -> None:
-        """Delete the files of the write, of which none is committed. A failure is logged."""
+        """Delete the files of the write, none of which is committed. A failure is logged."""
         try:
             discard_files(self.location.uri, self.settings.file_token, storage_options=self.settings.storage_options)
         except LanceError as error:
             _logger.warning("files of the write could not be removed (*%s.lance): %s", self.settings.file_token, error)
 
     def discard_losers(self, reports: Sequence[AttemptReport]) -> None:
-        """Delete the files of failed attempts, if a task was attempted again, after a commit of the other files."""
+        """After a commit, delete the files of failed attempts, if a task was attempted more than once."""
         if any(report.attempt_number for report in reports):
             fragments = [fragment for report in reports for fragment in report.fragments]
             discard_lost_attempts(

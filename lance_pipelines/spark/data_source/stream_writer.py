@@ -1,4 +1,4 @@
-"""Writes the micro-batches of a streaming query, each in one version; ``epochs`` makes sure that none is written twice.
+"""Writes the micro-batches of a streaming query, each in one version; ``epochs`` ensures that none is written twice.
 
 Spark creates a writer for each micro-batch, and another one for its commit, so everything that the commit needs is in
 the messages. The table is created, without rows, when the query starts.

@@ -1,7 +1,8 @@
-"""What changes or examines a table with Spark, without Dagster: one module per verb.
+"""Functions that change or examine a table with Spark, without Dagster: one module per verb.
 
-Each verb plans on the driver, executes tasks that can be repeated at will, collects metadata only, and commits one
-version in the driver process. ``table_change`` has what the verbs share: attempts, files, and what remains of them.
+Each verb plans on the driver, executes tasks that can be repeated any number of times, collects metadata only, and
+commits one version in the driver process. ``table_change`` contains what the verbs share: attempts, files, and the
+removal of leftovers.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def compact(
     Args:
         session: a running Spark session.
         dataset: the table, or its location. A handle is moved to the new version.
-        retries: how often groups are rewritten again that conflict with other writers.
+        retries: how often groups that conflict with other writers are planned and rewritten again.
         properties: properties of the transactions.
         storage_options: credentials and settings of the store, if the table is given by its location.
         options: as for ``lance_core.optimize.Compaction.plan``, such as ``target_rows_per_fragment``.
@@ -88,7 +88,7 @@ def materialize_deletions(
         session: a running Spark session.
         dataset: the table, or its location. A handle is moved to the new version.
         threshold: fraction of deleted rows above which a fragment is rewritten.
-        retries: how often groups are rewritten again that conflict with other writers.
+        retries: how often groups that conflict with other writers are planned and rewritten again.
         properties: properties of the transactions.
         storage_options: credentials and settings of the store, if the table is given by its location.
         options: as for ``lance_core.optimize.Compaction.plan``.

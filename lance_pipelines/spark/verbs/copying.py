@@ -50,7 +50,7 @@ def copy(
 
     Args:
         session: a running Spark session.
-        dataset: the table, or its location. Of a handle, its version is copied.
+        dataset: the table, or its location. If a handle is given, its version is copied.
         target: location of the copy; no table may exist there.
         storage_options: credentials and settings of the store, if the table is given by its location.
         target_storage_options: credentials and settings of the store of the copy; None for those of the table.

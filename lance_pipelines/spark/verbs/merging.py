@@ -7,9 +7,9 @@
     write     tasks copy those staged rows that cannot become part of the version as they are, if there are any
     commit    one version; after a conflict, only what has changed is searched and written again
 
-If the frame has all columns, and row ids are not stable, staged rows rarely have to be copied: if all are inserted or
-replace a row, they are written only once. Rules, matches, and conflicts are those of ``LanceDataset.merge_insert``,
-except that each key may occur only once in the frame.
+If the frame has all columns, and row ids are not stable, staged rows rarely have to be copied: if each of them is
+inserted or replaces a row, they are written only once. Rules, matches, and conflicts are those of
+``LanceDataset.merge_insert``, except that each key may occur only once in the frame.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def upsert(
         on: the key columns: a name or names; None for the declared primary key.
         when_matched: what happens to rows of the table that have the key of a row of the frame: "update", "nothing",
             "delete", or "fail", which ends the merge.
-        condition: the matched rows that are updated, as SQL text. Columns of the table have the prefix ``target.``, and
-            columns of the frame the prefix ``source.``. The other matched rows stay as they are.
+        condition: SQL text that selects the matched rows to update. Columns of the table have the prefix ``target.``,
+            and columns of the frame the prefix ``source.``. The other matched rows stay as they are.
         when_not_matched: what happens to the other rows of the frame: "insert" or "nothing".
         when_not_matched_by_source: what happens to the other rows of the table: "nothing" or "delete".
-        delete_condition: which of these are deleted, as SQL text.
+        delete_condition: SQL text that selects which of these rows are deleted.
         data_storage_version: format version of the new data files; None for that of the table.
         target_bases: names or paths of the bases to which new files are written in turn.
         max_rows_per_file: number of rows at which a task starts its next file.

@@ -9,7 +9,7 @@ attempts have returned are committed::
     the commit succeeds             files with the token to which the new version does not refer are removed, if there
                                     may be any
 
-What cannot be removed, or was written by a driver that has been killed, is left to a later cleanup.
+Files that cannot be removed, or that a killed driver has written, are left to a later cleanup.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class TableChange:
         return self._attempts.number
 
     def attempts(self) -> Iterator[Attempts]:
-        """Yield the context manager of each attempt; a conflict does not leave its block until the last one."""
+        """Yield the context manager of each attempt; conflicts are suppressed, except in the last attempt."""
         while True:
             yield self._attempts
 
@@ -120,7 +120,7 @@ class TableChange:
         return self._progress[-1]
 
     def parallelism(self) -> int:
-        """Return the number of tasks that the cluster executes at a time, as far as Spark tells."""
+        """Return the number of tasks that the cluster executes at a time, as far as Spark reports it."""
         return default_parallelism(self._session)
 
     def run(
@@ -181,7 +181,7 @@ class TableChange:
 
         Args:
             fragments: the fragments that were committed.
-            if_certain: whether there are such files for certain; otherwise, only lost attempts may have left some.
+            if_certain: whether such files certainly exist; otherwise, only lost attempts may have left some.
         """
         if not if_certain and not self._has_leftovers:
             return

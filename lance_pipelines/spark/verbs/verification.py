@@ -35,7 +35,7 @@ def verify(
 
     Args:
         session: a running Spark session.
-        dataset: the table, or its location. Of a handle, the files of its version are examined.
+        dataset: the table, or its location. If a handle is given, the files of its version are examined.
         reads_pages: whether all values of the version are read, too.
         storage_options: credentials and settings of the store, if the table is given by its location.
 

@@ -71,9 +71,9 @@ def write(
         dataset: the table, or its location.
         mode: "append" adds the rows to an existing table, or creates it; "overwrite" replaces rows and columns;
             "create" fails if the table exists.
-        num_partitions: number of tasks among which the rows are divided; None for the partitions of the frame, of which
-            small ones are merged.
-        partition_by: columns of which equal values are written by the same task.
+        num_partitions: number of tasks among which the rows are divided; None for the partitions of the frame, with
+            small ones merged.
+        partition_by: columns; rows with equal values in these columns are written by the same task.
         sort_by: columns by which each task sorts its rows.
         vector_columns: maps columns to the length of their lists, which are stored as fixed-size lists. For an append,
             the table determines it.
