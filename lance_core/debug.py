@@ -1,4 +1,4 @@
-"""The metadata of a dataset as text, for people who look for a fault; the names follow ``lance.debug``.
+"""The metadata of a dataset as text, for troubleshooting; the names follow ``lance.debug``.
 
 Each function returns the text form of the protobuf messages that are stored. The commands ``lance-core inspect`` and
 ``lance-core describe`` print a summary.

@@ -1,4 +1,4 @@
-"""Conversions of times, and the names of distances; the names follow ``lance.util``."""
+"""Conversions of times, and the names of distance metrics; the names follow ``lance.util``."""
 
 from __future__ import annotations
 

@@ -484,7 +484,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         *,
         with_offsets: bool = False,
     ) -> tuple[FragmentMetadata, list[int]] | tuple[FragmentMetadata, list[int], bytes]:
-        """Replace values of columns by those of other rows with the same keys; rows without a counterpart keep theirs.
+        """Replace the values of columns with those of other rows that have the same keys; unmatched rows do not change.
 
         Writes a data file with the columns, but creates no version; commit the results with
         :class:`LanceOperation.Update`, and ``update_mode="rewrite_columns"``.

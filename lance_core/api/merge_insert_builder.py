@@ -263,7 +263,7 @@ class MergeInsertBuilder(PylanceClass):
         )
 
     def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
-        """Merge a source without creating a version, and return the description of :meth:`explain_plan` with figures.
+        """Merge a source without creating a version, and return the plan of :meth:`explain_plan` with statistics.
 
         The new files are removed afterwards. Arguments and errors are those of :meth:`execute`.
         """

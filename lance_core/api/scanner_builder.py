@@ -148,7 +148,7 @@ class ScannerBuilder:
         return self
 
     def fast_search(self, flag: bool) -> Self:
-        """Set whether to search only indexed fragments, which is refused if there is a search."""
+        """Set whether to search only indexed fragments; True is not supported if there is a search."""
         return self._with(fast_search=flag)
 
     def prefilter(self, prefilter: bool) -> Self:
@@ -200,7 +200,7 @@ class ScannerBuilder:
         return self
 
     def row_addr_prefilter(self, allowlist: bytes | None = None, blocklist: bytes | None = None) -> Self:
-        """Set the ids of the rows to return, and of rows that are not returned; see ``serialize_row_addrs``."""
+        """Set the ids of the rows to return, and the ids of rows to omit; see ``serialize_row_addrs``."""
         return self._with(row_addr_allowlist=allowlist, row_addr_blocklist=blocklist)
 
     def scan_stats_callback(self, callback: Callable[[ScanStatistics], None]) -> Self:

@@ -1,4 +1,4 @@
-"""The extension type ``lance.bfloat16``: numbers of 16 bits with the exponent of a float32.
+"""The extension type ``lance.bfloat16``: 16-bit floating-point numbers with as many exponent bits as float32.
 
 A value is stored as ``fixed_size_binary(2)``, in little-endian order: the upper half of a float32. Conversion from
 float32 rounds to nearest, ties to even; conversion to float32 is exact.
@@ -126,7 +126,7 @@ class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no 
         return f"<lance_core.arrow.{type(self).__name__} object at {id(self):#018x}>\n{self}"
 
     def __str__(self) -> str:
-        """Return the values, one per line; of more than 21, the first ten and the last ten."""
+        """Return the values, one per line; if there are more than 21, only the first ten and the last ten."""
         if len(self) <= _MAX_SHOWN:
             return "[\n" + _lines(self) + "\n]"
         return f"[\n{_lines(self[:_SHOWN_AT_EACH_END])},\n...\n{_lines(self[-_SHOWN_AT_EACH_END:])}\n]"

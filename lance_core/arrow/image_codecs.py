@@ -22,7 +22,7 @@ __all__ = ["decode_images", "png_encoder"]
 
 
 def decode_images(images: pa.Array) -> np.ndarray[Any, Any]:
-    """Return the pixels of images in any format that Pillow recognizes; the first dimension numbers the images.
+    """Return the pixels of images in any format that Pillow recognizes; the first dimension is the number of images.
 
     Raises:
         InvalidInputError: Pillow is not installed, or there are no images, or they differ in their shapes.

@@ -176,7 +176,7 @@ class FixedShapeImageTensorArray(ImageArray):
     """An array of images of the same shape, as their pixels."""
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return a numpy array whose first dimension numbers the images."""
+        """Return a numpy array whose first dimension is the number of images."""
         dtype = pa.fixed_shape_tensor(self.storage.type.value_type, self.type.shape)
         pixels: np.ndarray[Any, Any] = pa.ExtensionArray.from_storage(dtype, self.storage).to_numpy_ndarray()
         return pixels
@@ -204,10 +204,10 @@ class FixedShapeImageTensorArray(ImageArray):
 
 
 class _ImageType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """What the types of images have in common."""
+    """Base class of the image types."""
 
     def __arrow_ext_serialize__(self) -> bytes:  # pyarrow's name
-        """Return an empty string, because the type has no parameters beside its storage type."""
+        """Return an empty string, because the type has no parameters other than its storage type."""
         return b""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The commands that only show: ``describe``, ``inspect``, ``log``, and ``diff``."""
+"""The read-only commands: ``describe``, ``inspect``, ``log``, and ``diff``."""
 
 from __future__ import annotations
 

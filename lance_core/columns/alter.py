@@ -81,7 +81,7 @@ _TYPES = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What becomes of one field; None for each property that is kept."""
+    """The changes to one field; None for each property that is kept."""
 
     name: str | None = None
     nullable: bool | None = None

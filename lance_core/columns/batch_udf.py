@@ -45,7 +45,7 @@ class BatchUDF:
         self.cache = None if checkpoint_file is None else BatchUDFCheckpoint(checkpoint_file)
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
-        """Call the function itself, for tests of it."""
+        """Call the function directly, for example to test it."""
         return self.func(batch)
 
     def result(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -103,7 +103,7 @@ class BatchUDFCheckpoint:
     """
 
     class BatchInfo(NamedTuple):
-        """A batch.
+        """Identifies one batch of a fragment.
 
         Attributes:
             fragment_id: id of the fragment.
@@ -172,7 +172,7 @@ class BatchUDFCheckpoint:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Connect for one transaction; each has a connection of its own, because threads cannot share them."""
+        """Connect for one transaction. Each transaction has its own connection, because threads cannot share one."""
         try:
             with closing(sqlite3.connect(self.path)) as connection, connection:
                 yield connection

@@ -46,7 +46,7 @@ __all__ = ["ColumnFiles", "commit_columns", "deleted_rows", "new_files", "with_d
 
 
 class ColumnFiles:
-    """The files that the attempts of one change have written. An attempt uses those of earlier ones that still fit.
+    """The files written by all attempts to commit one change. Each attempt reuses earlier files that are still valid.
 
     Args:
         durable: whether the files must be durable; if not, the commit must make them durable.

@@ -154,7 +154,7 @@ class _Expressions:
 
 
 class _Following:
-    """Divides the values of a fragment, and of those that follow it in the version, among the fragments.
+    """Divides one stream of values for a fragment and all later fragments of the version among these fragments.
 
     Args:
         view: the version.
@@ -219,7 +219,7 @@ class _Function:
         pass
 
     def _kept(self, info: BatchUDFCheckpoint.BatchInfo, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the result for a batch, from the checkpoint if it contains one that fits."""
+        """Return the result for a batch, from the checkpoint if it contains a valid one."""
         cache = self._udf.cache
         if cache is None:
             return self._computed(batch)

@@ -39,7 +39,7 @@ _PART_BYTES: Final = 512 * 1024 * 1024
 
 
 class JoinedRows:
-    """Rows that are found by a key. They are read when the first key is looked up.
+    """Rows that are looked up by key. They are read when the first key is looked up.
 
     Args:
         data: the rows, including their keys.
@@ -204,7 +204,7 @@ class _LastRows:
 
 
 def _comparable_type(dtype: pa.DataType) -> pa.DataType:
-    """Return the type as which keys are compared, whichever way their values are stored.
+    """Return the type to which keys are converted before they are compared, regardless of how they are stored.
 
     Raises:
         NotSupportedError: keys cannot have this type.

@@ -65,7 +65,7 @@ class RetryPolicy:
 
 
 class Replanning:
-    """Plans a change again on the latest version after each conflict; the context manager of one attempt, used again.
+    """Plans a change again on the latest version after each conflict; a context manager for each attempt.
 
     ::
 

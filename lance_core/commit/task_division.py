@@ -17,7 +17,7 @@ _Item = TypeVar("_Item")
 
 
 def divided(items: Sequence[_Item], num_parts: int) -> list[Sequence[_Item]]:
-    """Divide items among at most so many parts, none of which is empty, and which differ in size by one at most.
+    """Divide items into at most ``num_parts`` nonempty parts, whose sizes differ by at most one.
 
     Raises:
         InvalidInputError: ``num_parts`` is less than 1.

@@ -166,7 +166,7 @@ class _Rows:
         return [(fragment, self._scanned.reader(fragment).deleted_rows()) for fragment in self._fragments]
 
     def _rows_within(self, row_bytes: int) -> int:
-        """Return the number of rows of that size in a batch."""
+        """Return the number of rows in a batch if each row has ``row_bytes`` bytes."""
         return max(1, min(self._batch_bytes // (row_bytes + 1), _MAX_BATCH_ROWS))
 
 

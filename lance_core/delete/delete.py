@@ -314,7 +314,7 @@ def write_deletions(log: VersionLog, plan: DeletePlan, *, known: Collection[int]
 
 
 def _written_in_turn(log: VersionLog, read_version: int, changed: Iterable[FragmentDelete]) -> tuple[Fragment, ...]:
-    """Write the files without threads, which would take longer if no write waits for a response or a sync."""
+    """Write the files one after another, because threads are slower if no write waits for a response or a sync."""
     written: list[Fragment] = []
     try:
         for delete in changed:

@@ -146,7 +146,7 @@ class DeletePlanner:
         self._searched: dict[bytes, FragmentDelete] = {}
 
     def unsearched(self, view: TableView, fragments: Iterable[Fragment]) -> list[Fragment]:
-        """Return those of some fragments that have not been searched yet.
+        """Return those of the given fragments that have not been searched yet.
 
         Raises:
             InvalidInputError: the predicate is invalid.
@@ -162,7 +162,7 @@ class DeletePlanner:
         return self._searched[_key(fragment)]
 
     def add(self, deletes: Iterable[FragmentDelete]) -> None:
-        """Add what other processes have found in fragments of the last version that was given."""
+        """Add the changes that other processes have found for fragments of the version that was planned last."""
         self._searched |= {_key(delete.fragment): delete for delete in deletes}
 
     def plan(self, view: TableView, fragments: Iterable[Fragment]) -> DeletePlan:

@@ -115,11 +115,11 @@ class FileGroup:
 
     @property
     def metadata_start(self) -> int:
-        """The end of the group: its metadata is that of the files."""
+        """The end of the group, which has no metadata apart from that of the files."""
         return self.num_bytes
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
-        """Return the metadata of some columns: that of all files, in order.
+        """Return the metadata of some columns, combined from all files in order.
 
         Raises:
             CorruptDataError: a file has a different number of slots per row in the column, or damaged metadata.
@@ -174,7 +174,7 @@ class FileGroup:
         return False
 
     def _by_file(self, ranges: Sequence[ByteRange]) -> dict[int, list[int]]:
-        """Return the places of the ranges of each file in a list of ranges, keyed by the file."""
+        """Return, for the index of each file, the positions of its ranges in the given list."""
         members: dict[int, list[int]] = {}
         for place, wanted in enumerate(ranges):
             members.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(place)

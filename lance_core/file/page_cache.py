@@ -41,7 +41,7 @@ class PageCache(Generic[V]):
 
     @property
     def owner(self) -> Hashable:
-        """What identifies the file in a shared cache; None if the cache is separate."""
+        """The key that identifies the file in a shared cache; None if the cache is separate."""
         return self._owner
 
     def get(self, key: Hashable) -> V | None:

@@ -51,7 +51,7 @@ _INDEX_BYTES: Final = 500
 
 
 class _Itself:
-    """Stands for a store that is only equal to itself, and keeps it alive."""
+    """Represents a store that is equal only to itself, and keeps the store alive."""
 
     __slots__ = ("_store",)
 
@@ -114,7 +114,7 @@ class Session(PylanceClass):
         return self._cache is other._cache
 
     def share_counters(self, store: ObjectStore) -> None:
-        """Let a store share its counters with the other stores of this session that are the same."""
+        """Make a store use the same counters as all equal stores of this session."""
         share_counters(store, self._counters.setdefault(key_of(store), counters_of(store)))
 
     def open_file(
@@ -166,12 +166,12 @@ class Session(PylanceClass):
         return self._cache.get(("row ids", version))
 
     def keep_row_id_index(self, version: Hashable, index: object, num_bytes: int) -> None:
-        """Cache the index of the stable row ids of a version, whose content takes about as many bytes."""
+        """Cache the index of the stable row ids of a version; the index uses about ``num_bytes`` bytes."""
         self._cache.put(("row ids", version), index, num_bytes + _INDEX_BYTES)
 
 
 def key_of(store: ObjectStore) -> Hashable:
-    """Return what identifies a store."""
+    """Return a key that identifies a store."""
     return getattr(store, "identity", None) or _Itself(store)
 
 

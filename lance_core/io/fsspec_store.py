@@ -119,7 +119,7 @@ class FsspecStore:
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """Equal for stores with the same objects and the same access to them; None if only equal to itself."""
+        """A key that stores share if they have the same container and settings; None if the store equals no other."""
         return None if self._settings is None else (self._place, self._settings)
 
     @property

@@ -42,7 +42,7 @@ _forked = False
 
 
 class FirstReadError(Exception):
-    """A request that was not answered with the requested bytes. It never leaves the package, and has no text.
+    """A request that was not answered with the requested bytes. It never leaves the package and has no message.
 
     Attributes:
         status: status of the response; 0 if there was none.
@@ -50,14 +50,14 @@ class FirstReadError(Exception):
     """
 
     def __init__(self, status: int = 0, *, is_missing: bool = False) -> None:
-        """Initialize without a text, because that of the original error may contain secrets."""
+        """Initialize without a message, because the message of the original error may contain secrets."""
         super().__init__()
         self.status = status
         self.is_missing = is_missing
 
 
 class _Connection(NamedTuple):
-    """obstore's store for a bucket, and the credentials that it has."""
+    """obstore's store for a bucket, and the credentials that the store uses."""
 
     store: Any
     credentials: Any

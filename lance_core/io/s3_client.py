@@ -97,7 +97,7 @@ class ReadBytes(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes, content_range: str) -> Self:
-        """Return the bytes of a response with this header; it is empty if the response contains the whole object."""
+        """Return the bytes of a response, given its Content-Range header; the header is empty for whole objects."""
         _, _, object_bytes = content_range.rpartition("/")
         return cls(pa.py_buffer(data), int(object_bytes) if object_bytes.isdecimal() else len(data))
 
@@ -288,7 +288,7 @@ class S3Client:
         return found
 
     def _urls_of(self, bucket: str) -> SignedUrls | None:
-        """Return what signs the first attempts; None if there shall be none."""
+        """Return the signed URLs for the first attempts; None if the bucket is not read through signed URLs."""
         # Directory buckets require the credentials of a session.
         return None if self._settings.express or bucket.endswith(DIRECTORY_BUCKET) else self._urls
 

@@ -89,7 +89,7 @@ class S3Store:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """Equal for stores with the same objects and the same access to them; the settings do not show credentials."""
+        """A key that stores share if they have the same bucket and settings; its text does not show credentials."""
         return ("s3", self._bucket, self._client.settings)
 
     @property

@@ -64,7 +64,7 @@ class KeyIndex:
             self._is_present[self._hashes[low:high] >> self._filter_shift] = True
 
     def find(self, columns: Sequence[pa.Array]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """Yield pairs of equal keys: numbers of source rows, and indices of the given rows, in the order of the latter.
+        """Yield pairs of equal keys: numbers of source rows, and ascending indices of the given rows.
 
         Args:
             columns: key columns of rows of the table, of the same types.
@@ -131,6 +131,6 @@ def _sorted_hashes(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.uint64],
 
 
 def _steps(num_items: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges that cover the items, so that what is computed from each is small."""
+    """Yield ranges that together cover the items, each small enough to limit the memory of intermediate results."""
     for low in range(0, num_items, _STEP_ITEMS):
         yield low, min(low + _STEP_ITEMS, num_items)

@@ -53,7 +53,7 @@ def hash_keys(columns: Sequence[pa.Array]) -> _Hashes:
 
 
 def equal_keys(ours: Sequence[pa.Array], theirs: Sequence[pa.Array]) -> _Mask:
-    """Return a mask of the rows in which two lists of key columns, with as many rows each, contain the same values."""
+    """Return a mask of the rows in which two lists of key columns of equal length contain the same values."""
     return np.asarray(np.logical_and.reduce([_equal(*pair) for pair in zip(ours, theirs, strict=True)]))
 
 

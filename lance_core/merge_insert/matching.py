@@ -226,14 +226,14 @@ def shown_keys(source: RowSource, rules: MergeRules, row: int) -> str:
 
 
 def _key_index(batches: list[pa.RecordBatch], first_row: int) -> KeyIndex:
-    """Return the index of the keys in some batches, which are released."""
+    """Return the index of the keys in some batches, and clear the list of batches."""
     columns = [one_array(column) for column in pa.Table.from_batches(batches).columns]
     batches.clear()
     return KeyIndex(columns, first_row)
 
 
 def _small(numbers: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
-    """Return numbers that are not negative in half the memory if they fit."""
+    """Return nonnegative numbers as 32-bit integers if all of them fit, otherwise as 64-bit integers."""
     return numbers.astype(np.int32 if numbers.max(initial=0) <= _MAX_INT32 else np.int64)
 
 

@@ -186,7 +186,7 @@ def explain_merge(view: TableView, request: MergeRequest, source: pa.Schema, *, 
 
 
 def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchReader) -> str:
-    """Merge a source without a commit, remove the new files, and return the description with figures.
+    """Merge a source without a commit, remove the new files, and return the description with statistics.
 
     Raises:
         LanceError: as for :func:`merge_rows`.
@@ -235,7 +235,7 @@ def _needed_columns(view: TableView, rules: MergeRules, data: pa.RecordBatchRead
 
 
 def check_merge(view: TableView, request: MergeRequest, source: pa.Schema) -> None:
-    """Refuse a merge that cannot succeed, before its source is read; errors as for :func:`merge_rows`."""
+    """Reject a merge that cannot succeed, before its source is read; errors as for :func:`merge_rows`."""
     rules = request.rules
     rules.check()
     require_writable(view.manifest.message)
@@ -301,7 +301,7 @@ class _Merge:
     def commit(
         self, view: TableView, properties: Mapping[str, str] | None, transaction_uuid: str | None = None
     ) -> tuple[TableView, Changes]:
-        """Plan the changes to a version, write, and commit; with a UUID, the transaction may be committed already."""
+        """Plan the changes to a version, write, and commit; a transaction with this UUID may be committed already."""
         changes, operation = self.plan(view)
         self._progress, self._updated = CommitProgress(), operation.updated_fragments
         options = CommitOptions(

@@ -173,7 +173,7 @@ class WrittenRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeWrite:
-    """One task of a merge: a staged fragment whose rows are written anew, or whose keys are recorded.
+    """One task of a merge: a staged fragment whose rows are rewritten, or whose keys are recorded.
 
     Attributes:
         read_version: the version on which the plan is based.
@@ -203,7 +203,7 @@ class MergeWrite:
 
     @property
     def fingerprint(self) -> object:
-        """What determines the result, except for the contents of the fragments."""
+        """A key of everything that determines the result, except for the contents of the fragments."""
         arrays = (self.updated.tobytes(), self.owners.tobytes(), self.positions.tobytes(), self.inserted.serialize())
         return (self.index, self.writes_rows, self.records_keys, *arrays)
 
@@ -461,7 +461,7 @@ class MergePlanner:
         return [fragment for fragment in view.fragments if fragment.content_key not in self._searched]
 
     def _needs_places(self, view: TableView, *, is_searched: bool) -> bool:
-        """Return whether the place of each updated row is needed."""
+        """Return whether the location of each updated row is needed."""
         if not self._rules.updates:
             return False
         if view.manifest.has_stable_row_ids or not self._has_all_columns(view):
@@ -611,7 +611,7 @@ def _range(start: int, stop: int) -> BitMap:
 
 
 def _check_unique(view: TableView, source: StagedRows, rules: MergeRules, share: int, num_shares: int) -> None:
-    """Check that no two rows of the source have the same key, among those whose hash belongs to a share.
+    """Check that no two rows of the source have the same key; checks only the keys whose hashes belong to one share.
 
     Raises:
         InvalidMergeError: two rows have the same key.

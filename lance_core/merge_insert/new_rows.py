@@ -53,7 +53,7 @@ def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
 
 
 def write_new_rows(view: TableView, source: RowSource, changes: Changes, request: WriteRequest) -> Transaction:
-    """Write the rows as fragments to which no version refers yet; only the inserted rows if others keep their places.
+    """Write the rows as fragments to which no version refers yet; only the inserted rows if others change in place.
 
     Returns:
         An append of the fragments, which is not committed as such.

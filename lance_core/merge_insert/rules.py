@@ -1,4 +1,4 @@
-"""MergeRules: what a merge does with rows that match, and with those that do not; checks them for a table and a source.
+"""MergeRules: what a merge does with matched and unmatched rows; checks these rules against a table and a source.
 
 ========================  ==============================================================================
 rows                      what can happen to them
@@ -108,7 +108,7 @@ class MergeRules:
         when_not_matched_by_source: str = "nothing",
         delete_condition: str | None = None,
     ) -> Self:
-        """Return the rules that some words denote.
+        """Return the rules that the given strings specify.
 
         Args:
             dataset: a handle to a version of the table.
@@ -122,8 +122,8 @@ class MergeRules:
             delete_condition: which of these are deleted, as SQL text.
 
         Raises:
-            InvalidInputError: a word is unknown, a condition is given for what does not happen, the table has no such
-                column or no primary key, or no row would change.
+            InvalidInputError: a value is unknown, a condition applies to an action that is not taken, the table has no
+                such column or no primary key, or no row would change.
             InvalidTypeError: ``on`` is neither a name nor an iterable of names.
         """
         rules = cls(
@@ -157,11 +157,11 @@ class MergeRules:
 
     @property
     def only_deletes(self) -> bool:
-        """Whether the keys are all that the merge needs of the source."""
+        """Whether the merge needs only the keys of the source."""
         return not self.writes_rows and self.when_matched is not WhenMatched.FAIL
 
     def check(self) -> None:
-        """Check that the merge does anything.
+        """Check that the merge does something.
 
         Raises:
             InvalidInputError: it does not.
@@ -236,7 +236,7 @@ def plan_condition(table: Schema, source: pa.Schema, text: str) -> Predicate:
 
 
 def condition_columns(condition: Predicate) -> dict[str, list[str]]:
-    """Return the names of the columns that a condition needs, by the prefix of their side."""
+    """Return the names of the columns that a condition needs, keyed by ``"source"`` and ``"target"``."""
     return {top.name: [each.name for each in top.children] for top in condition.wanted.fields}
 
 

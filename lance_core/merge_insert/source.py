@@ -44,7 +44,7 @@ class RowSource(Protocol):
         ...
 
     def batches(self, start: int = 0, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the number of its first row and each batch, including row ``start`` and all later ones."""
+        """Yield each batch with the number of its first row; the batches contain row ``start`` and all later rows."""
         ...
 
     def take(self, rows: npt.NDArray[np.int64], columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -104,7 +104,7 @@ class SourceRows:
         return self._spilled is not None
 
     def batches(self, start: int = 0, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the number of its first row and each batch, beginning with the batch that contains row ``start``.
+        """Yield each batch with the number of its first row, beginning with the batch that contains row ``start``.
 
         Args:
             start: number of a row.

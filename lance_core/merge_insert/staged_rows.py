@@ -128,7 +128,7 @@ class StagedUpsert:
         return Upserted(made, changes.num_inserted, changes.num_updated, uses_new_files=True)
 
     def _matching(self, view: TableView) -> tuple[SourceRows, MatchFinder]:
-        """Return the keys, and what has been found for them."""
+        """Return the source with the keys, and the object that finds their matches."""
         if self._read is None or self._read[0] != view.schema:
             self.close()
             rows = _reader(view.schema.project(self._rules.keys), self._fragments, view.locator)

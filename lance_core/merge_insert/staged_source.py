@@ -49,7 +49,7 @@ class StagedSource:
 
     @cached_property
     def starts(self) -> list[int]:
-        """The number of the first row of each fragment, followed by the number of all rows."""
+        """The number of the first row of each fragment, followed by the total number of rows."""
         return list(accumulate((fragment.physical_rows for fragment in self.fragments), initial=0))
 
     @property
@@ -90,7 +90,7 @@ class StagedRows:
         return self._num_rows
 
     def batches(self, start: int = 0, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the number of its first row and each batch, from row ``start`` on.
+        """Yield each batch with the number of its first row, beginning at row ``start``.
 
         Args:
             start: number of a row.

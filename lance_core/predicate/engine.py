@@ -203,7 +203,7 @@ def _refused(texts: Iterable[str], error: BaseException) -> InvalidInputError:
 
 
 def reason(error: BaseException) -> str:
-    """Return the message of an error of DataFusion, or of an error that a function of ours raised."""
+    """Return the message of an error of DataFusion, or of an error raised by a function of this library."""
     # The latter stands inside DataFusion's message, as a Python literal.
     raised = _RAISED.search(str(error))
     if raised is not None:

@@ -241,7 +241,7 @@ class _Parser:
         return True
 
     def _nothing(self, start: int) -> _Expression | None:
-        """Go back to where an alternative began."""
+        """Go back to the position where an alternative began."""
         self._at = start
         return None
 
@@ -348,7 +348,7 @@ def _all_items(value: JsonbValue, root: JsonbValue) -> list[JsonbValue]:
 
 
 def _deep(step: re.Match[str]) -> Step:
-    """Return the step to a value and everything inside it, or to some levels of that."""
+    """Return the step to a value and everything inside it, or only to the given levels."""
     first = int(step["from"] or 0)
     stop = int(step["to"] or first) if step["from"] and not step["last"] else None
     if max(first, stop or 0) > _MAX_LEVEL:

@@ -1,4 +1,4 @@
-"""Makes DataFusion treat the types and the zeros of literals like the reference.
+"""Makes DataFusion treat the types of literals, and literal zeros, as the reference implementation does.
 
 Two rules of the reference differ from those of DataFusion:
 
@@ -255,7 +255,7 @@ def _sides(expression: Expr) -> tuple[Expr, str, Expr]:
 
 
 def _wrapped(part: Any) -> Expr:
-    """Return a part of an expression, which the package hands out without its Python class."""
+    """Wrap a part of an expression in its Python class, which the package omits."""
     return part if isinstance(part, Expr) else Expr(part)
 
 

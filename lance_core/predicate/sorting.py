@@ -1,4 +1,4 @@
-"""Sorts rows with DataFusion, so that they have the order that the reference gives them."""
+"""Sorts rows with DataFusion, in the same order as the reference implementation."""
 
 from __future__ import annotations
 

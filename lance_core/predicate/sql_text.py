@@ -1,4 +1,4 @@
-"""Prepares SQL text for DataFusion: finds the columns that it reads, and states the dialect's types.
+"""Prepares SQL text for DataFusion: finds the columns that it reads, and replaces type names of the dialect.
 
 DataFusion parses the text; this module only replaces tokens:
 
@@ -11,7 +11,8 @@ written                                      given to DataFusion
 ``is_valid(x)``                              ``(x) is not null``
 ===========================================  ===========================================================================
 
-Outside the arguments of functions, the reference accepts less than DataFusion; what it refuses there is refused here.
+Outside the arguments of functions, the reference implementation rejects some expressions that DataFusion accepts;
+this module rejects them too.
 
 Source: expressions tested with pylance 14.0.2.
 """

@@ -89,7 +89,7 @@ def _require_table(log: VersionLog, files: Sequence[StoredFile]) -> None:
 
 
 class _Ages:
-    """Decides which problems are old enough."""
+    """Decides which problems are old enough to be repaired."""
 
     def __init__(self, now: float, min_seconds: float) -> None:
         self._now = now

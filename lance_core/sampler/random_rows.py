@@ -44,7 +44,7 @@ def maybe_sample(
     max_takes: int = 2048,
     filt: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield random rows of a dataset; see the module.
+    """Yield random rows of a dataset; see the module docstring.
 
     Args:
         dataset: the dataset or its location.

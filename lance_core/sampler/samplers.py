@@ -95,7 +95,7 @@ class FullScanSampler(FragmentSampler):
 
 
 class ShardedFragmentSampler(FragmentSampler):
-    """Reads every ``world_size``-th fragment, which is fast, but only as even as the fragments are.
+    """Reads every ``world_size``-th fragment, which is fast, but balanced only if fragments have equal sizes.
 
     Args:
         rank: number of this process, starting from 0.
@@ -118,7 +118,7 @@ class ShardedFragmentSampler(FragmentSampler):
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedFragmentSampler:
-        """Create the sampler of this process of ``torch.distributed``."""
+        """Create the sampler for this process, whose rank is determined by ``torch.distributed``."""
         return ShardedFragmentSampler(*_rank_in_torch(), randomize=randomize, seed=seed)
 
     def iter_fragments(self, dataset: LanceDataset, *args: Any, **kwargs: Any) -> Iterator[LanceFragment]:
@@ -130,7 +130,7 @@ class ShardedFragmentSampler(FragmentSampler):
 
 
 class ShardedBatchSampler(Sampler):
-    """Reads every ``world_size``-th batch, so that all processes read equally many rows.
+    """Reads every ``world_size``-th batch, so that all processes read the same number of rows.
 
     With a filter, each process reads all matching rows and keeps every ``world_size``-th one; ``randomize`` then
     shuffles batches within a window only.
@@ -155,7 +155,7 @@ class ShardedBatchSampler(Sampler):
 
     @staticmethod
     def from_torch(randomize: bool = False, seed: int = 0) -> ShardedBatchSampler:
-        """Create the sampler of this process of ``torch.distributed``."""
+        """Create the sampler for this process, whose rank is determined by ``torch.distributed``."""
         return ShardedBatchSampler(*_rank_in_torch(), randomize=randomize, seed=seed)
 
     def __call__(
@@ -195,7 +195,7 @@ class ShardedBatchSampler(Sampler):
 
 
 class ShardedFixedBatchSampler(ShardedBatchSampler):
-    """Yields the row numbers of each batch of this process, whose rows are neighbors.
+    """Yields the row numbers of each batch of this process; the rows of a batch are adjacent.
 
     It is iterated over, and has a length, as ``torch.utils.data.DataLoader`` expects from its ``batch_sampler``.
 
@@ -244,7 +244,7 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
     def from_torch(  # type: ignore[override]  # the reference's signature
         batch_size: int, total_num_rows: int, randomize: bool = False, seed: int = 0
     ) -> ShardedFixedBatchSampler:
-        """Create the sampler of this process of ``torch.distributed``."""
+        """Create the sampler for this process, whose rank is determined by ``torch.distributed``."""
         return ShardedFixedBatchSampler(*_rank_in_torch(), randomize, seed, batch_size, total_num_rows)
 
     @property

@@ -38,7 +38,7 @@ class ArrowDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no typ
     """A dataset whose scans are those of this library. Subclasses implement ``scanner`` and ``schema``."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Create what Arrow sees."""
+        """Create the underlying Arrow dataset, which is empty."""
         dataset: Self = super().__new__(cls)
         InMemoryDataset.__init__(dataset, [], _NO_COLUMNS)
         return dataset

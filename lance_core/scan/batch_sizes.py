@@ -1,4 +1,4 @@
-"""BatchSizes: the limits on the batches of a scan, and the division of rows into batches that keep them.
+"""BatchSizes: the limits on the batches of a scan, and the division of rows into batches within these limits.
 
 Source: ``batch_size``, ``batch_size_bytes``, and ``strict_batch_size`` of pylance 14.0.2.
 """
@@ -65,7 +65,7 @@ class BatchSizes:
 
 
 def _of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Split larger batches into pieces with the same number of rows; at first, rows count as equally large."""
+    """Split larger batches into pieces with the same number of rows; pieces that are too large are split again."""
     for batch in batches:
         pending = [batch]
         while pending:

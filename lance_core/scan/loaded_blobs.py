@@ -1,4 +1,4 @@
-"""Loads the values of blobs into batches, in the form in which rows are written anew."""
+"""Loads the values of blobs into batches, in the form in which rows are rewritten."""
 
 from __future__ import annotations
 

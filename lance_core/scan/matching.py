@@ -158,7 +158,7 @@ def _matches(
 
 
 def split_columns(wanted: Schema, predicate: Predicate | None) -> tuple[Schema, Schema]:
-    """Divide requested columns into those that are returned as the predicate reads them, and those that are fetched.
+    """Divide requested columns into those that the predicate reads anyway, and those that are fetched afterward.
 
     Columns with dictionaries are fetched if others are: those of several batches may be too large for one.
     """

@@ -208,7 +208,7 @@ class NearestRows:
         return parts
 
     def _least(self, measured: npt.NDArray[np.float32], ranking: _Ranking) -> npt.NDArray[np.intp]:
-        """Return the positions of the distances that may be among the smallest. NaN is not."""
+        """Return the positions of the distances that may be among the smallest; NaN is never among them."""
         query = self._query
         may_be = measured <= ranking.farthest
         if query.lower is not None:

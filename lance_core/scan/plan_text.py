@@ -60,7 +60,7 @@ def plan_text(
 
 
 def measured(batches: Iterable[pa.RecordBatch], source: ScanSource) -> str:
-    """Consume the batches of a scan, and return a line about them and about the requests that they took."""
+    """Consume the batches of a scan, and return a line about the batches and the requests for them."""
     counters = source.locator.counters
     before, started = counters.total(), perf_counter()
     num_batches = num_rows = num_bytes = 0

@@ -124,7 +124,7 @@ class SqlTable(ArrowDataset):
             raise
 
     def record(self, error: BaseException) -> None:
-        """Keep an error of a scan, of which DataFusion passes on only the message."""
+        """Keep the error of a scan, because DataFusion passes on only the message of the error."""
         self._failure = error
 
     def _batches(self, sql: str, result: _Result) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ class SqlTable(ArrowDataset):
 
 
 class _Result:
-    """The batches of a result, which a thread of its own frees.
+    """The batches of a result, which are freed by a separate thread.
 
     The result may be collected anywhere, even while DataFusion runs a scan of another query. There, pyarrow would
     release the lock of the interpreter to free the result, and DataFusion would free the Python objects of its scan
@@ -173,7 +173,7 @@ def _free(found: pa.RecordBatchReader) -> None:
 
 
 class _Scan:
-    """A scan of a table, which records its errors there."""
+    """A scan of a table; errors of the scan are recorded in the table."""
 
     def __init__(self, table: SqlTable, scan: LanceScanner) -> None:
         self.dataset_schema = table.schema
@@ -192,7 +192,7 @@ class _Scan:
 
 
 def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Copy a batch that is a small part of its memory, because DataFusion counts the whole memory for each part."""
+    """Copy a batch that uses only a small part of its buffers, because DataFusion counts the size of whole buffers."""
     if batch.get_total_buffer_size() <= 2 * batch.nbytes:
         return batch
     return pa.concat_batches([batch, batch.slice(0, 0)])

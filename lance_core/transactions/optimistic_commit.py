@@ -253,7 +253,7 @@ class OptimisticCommit:
         )
 
     def _judge_line(self) -> Conflicted | None:
-        """Report a conflict if the branch was deleted or recreated since the first try: our files are gone then."""
+        """Report a conflict if the branch was deleted or recreated since the first try, which removes our files."""
         try:
             line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:

@@ -1,4 +1,4 @@
-"""CommitOptions: the options of a commit, passed as one object from a verb to the last step of the commit."""
+"""CommitOptions: the options of a commit, passed as one object from a public method to the last step of the commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs that delete rows and add others in one version: updates rows, and replaces rows.
+"""Deletes rows and adds others in one version: updates rows, and replaces rows.
 
 Start with ``update`` and ``replace``. ``new_values`` computes the values of an update, and ``row_changes`` writes the
 moved rows, which keep their stable ids, and commits them.

@@ -67,7 +67,7 @@ def _to_reader(data: ReaderLike, schema: pa.Schema | None) -> pa.RecordBatchRead
 
 
 def _is_from(library: str, data: object, *names: str) -> bool:
-    """Return whether data is an instance of a class of a library, which is not loaded for this."""
+    """Return whether data is an instance of a class of a library, without importing the library."""
     module = sys.modules.get(library)
     return any(isinstance(data, kind) for name in names if isinstance(kind := getattr(module, name, None), type))
 

@@ -1,4 +1,4 @@
-"""Schemas and rows of Pydantic models, version 2.
+"""Schemas and rows of models defined with Pydantic 2.
 
 ==========================================  ==============================================================
 annotation                                  Arrow type

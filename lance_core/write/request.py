@@ -140,7 +140,7 @@ def requested_version(
 
 
 def _progress(progress: FragmentWriteProgress | None) -> FragmentWriteProgress | None:
-    """Check that an object, if given, can be told of the progress; it may be of pylance's class."""
+    """Check that an object, if given, can receive progress reports; it may be an instance of pylance's class."""
     if progress is None or (hasattr(progress, "begin") and hasattr(progress, "complete")):
         return progress
     raise InvalidTypeError(

@@ -245,7 +245,7 @@ class StructuralSource:
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
     def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
-        """Return nothing: no offsets are located by others."""
+        """Return nothing: no offsets depend on other offsets."""
         return ()
 
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:

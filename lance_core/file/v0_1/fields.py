@@ -101,7 +101,7 @@ class LegacyFieldSource:
         return self._segments(start, stop, batch_rows) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the memory of the decoded rows in bytes: their stored size, because nothing is compressed."""
+        """Estimate the memory of the decoded rows in bytes: the stored size, because format 0.1 has no compression."""
         return segment.num_bytes
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
