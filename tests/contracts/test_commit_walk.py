@@ -1,4 +1,4 @@
-"""The write and the commit in docs/architecture.md are those that the code performs, and no call climbs."""
+"""The descriptions of a write and a commit in docs/architecture.md match the code, and no call enters a higher layer."""
 
 import shutil
 import tomllib

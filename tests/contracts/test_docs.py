@@ -1,4 +1,4 @@
-"""Links of the documentation lead to files, and its examples import only public names."""
+"""Links in the documentation lead to existing files, and its examples import only public names."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Every code block of the README and the guides is run by a test, or says why it is not."""
+"""A test runs every code block of the README and the guides, unless a comment says why not."""
 
 from tests.support.documentation import ROOT, all_blocks
 

@@ -1,4 +1,4 @@
-"""The exception tree: its shape, its codes, which builtins it can be caught by, and that all of it pickles."""
+"""The exception tree: its base classes, its error codes, the built-in exceptions that catch it, and pickling."""
 
 import builtins
 import pickle

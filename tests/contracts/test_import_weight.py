@@ -1,4 +1,4 @@
-"""``lance_core`` is a library for every process: it must not drag an orchestrator, a cluster or a cloud client in."""
+"""Importing ``lance_core`` must not load an orchestrator, a cluster framework, or a cloud client."""
 
 import json
 import subprocess

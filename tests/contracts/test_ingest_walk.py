@@ -1,4 +1,4 @@
-"""The ingest in docs/architecture.md is the ingest of the code."""
+"""The description of an ingest in docs/architecture.md matches the code."""
 
 import ast
 from pathlib import Path

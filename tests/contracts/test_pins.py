@@ -1,4 +1,4 @@
-"""The pinned versions stand in two places, because two tools read them; they must be the same list."""
+"""The pinned versions are listed in two places, because two tools read them; both lists must be the same."""
 
 import re
 import tomllib

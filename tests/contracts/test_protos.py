@@ -1,8 +1,8 @@
 """The proto files describe the Lance wire format, and the committed modules match them.
 
-Three judges, from weak to strong: byte sequences worked out by hand, real files written by
-pylance, and pylance's own decoder, which names the field and the wire type it expected when it
-meets a value of the wrong one. The last one covers fields that no file at hand uses.
+Three checks, from weakest to strongest: byte sequences written by hand, real files written by
+pylance, and pylance's own decoder, which reports the field and the expected wire type when it
+finds a value of the wrong type. The decoder also covers fields that no available file uses.
 """
 
 from __future__ import annotations

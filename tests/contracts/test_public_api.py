@@ -1,4 +1,4 @@
-"""The public surface: which names there are, and that their signatures are the reference's."""
+"""The public API: its names, and their signatures, which equal those of pylance."""
 
 import inspect
 import subprocess

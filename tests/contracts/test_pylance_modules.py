@@ -1,4 +1,4 @@
-"""Modules that users of pylance import: they export only names of pylance, and the same objects everywhere."""
+"""Modules that users of pylance import export only names of pylance, and each name is the same object in all of them."""
 
 import builtins
 import importlib

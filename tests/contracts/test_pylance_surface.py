@@ -1,4 +1,4 @@
-"""The comparison with pylance's public surface is up to date, and errors say what to use instead of absent names."""
+"""The comparison with the public API of pylance is up to date, and errors suggest replacements for missing names."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The reference pages say what the docstrings and the code say."""
+"""The reference pages match the docstrings and the code."""
 
 import runpy
 from pathlib import Path

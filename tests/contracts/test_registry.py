@@ -1,7 +1,7 @@
-"""Every arm of every choice in the page encodings is either decoded, in every form that the reference decodes, or
+"""Every alternative of every ``oneof`` in the page encodings is either decoded, in every form that pylance decodes, or
 refused by name.
 
-The choices come from the protocol itself, so that a new one, or a new arm, fails here until it is decided on.
+The alternatives are read from the proto files, so that a new one fails here until it is decoded or refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scan in docs/architecture.md is the scan that the code performs."""
+"""The description of a scan in docs/architecture.md matches the code."""
 
 from typing import Any
 

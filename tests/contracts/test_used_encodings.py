@@ -1,4 +1,4 @@
-"""Every arm of the page encodings that is decoded is met in a file, and what can be encoded is written."""
+"""A test decodes every supported page encoding from a file, and a test writes every encoding that can be written."""
 
 from __future__ import annotations
 

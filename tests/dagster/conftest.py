@@ -1,4 +1,4 @@
-"""Definitions whose write step stages rows without Spark, and the command line in a directory of its own."""
+"""Definitions whose write step stages rows without Spark, and the command line in a separate directory."""
 
 from __future__ import annotations
 

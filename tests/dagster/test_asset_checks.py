@@ -1,4 +1,4 @@
-"""The checks of a dataset, as Dagster evaluates them."""
+"""The asset checks of a dataset, as Dagster evaluates them."""
 
 from __future__ import annotations
 

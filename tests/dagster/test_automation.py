@@ -1,4 +1,4 @@
-"""on_new_data: downstream runs for every change of data, and for nothing else."""
+"""``on_new_data`` triggers downstream runs for every data change, and for nothing else."""
 
 from __future__ import annotations
 

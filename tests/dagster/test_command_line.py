@@ -1,4 +1,4 @@
-"""``dagster job execute`` in processes of its own, as a user starts it."""
+"""``dagster job execute`` in separate processes, as a user starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lance-pipelines demo``: the story is a test, and its exit code can be trusted."""
+"""``lance-pipelines demo`` passes its own checks, and its exit code reflects their result."""
 
 import os
 import signal

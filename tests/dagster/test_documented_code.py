@@ -1,4 +1,4 @@
-"""The code blocks of the README, and of guides that have no test of their own; the commands of all pages."""
+"""The code blocks of the README and of guides without a separate test, and the commands on all pages."""
 
 from __future__ import annotations
 

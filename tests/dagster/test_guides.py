@@ -1,4 +1,4 @@
-"""The examples of the guides are right."""
+"""The examples in the guides are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job in process: what is committed, what Dagster records, and what a failure looks like."""
+"""The ingest job, executed in process: what is committed, what Dagster records, and what a failure looks like."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The package as its users have it: built as a wheel, installed in an environment without the repository.
+"""The package as users install it: built as a wheel, and installed in an environment without the repository.
 
-The wheel's dependencies come from the package index, or from uv's cache.
+The dependencies of the wheel come from the package index or from the cache of uv.
 """
 
 from __future__ import annotations

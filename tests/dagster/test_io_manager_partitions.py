@@ -1,4 +1,4 @@
-"""Partitioned assets stored by LanceIOManager: rows of one dataset, replaced partition by partition."""
+"""Partitioned assets stored by LanceIOManager: partitions are rows of one dataset and are replaced individually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs killed without warning: the dataset is always at a whole version, and the next run works."""
+"""Runs killed without warning: the latest version of the dataset is always complete, and the next run works."""
 
 from __future__ import annotations
 

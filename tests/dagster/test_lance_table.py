@@ -1,4 +1,4 @@
-"""LanceTableResource: assets that read and write a dataset themselves, with pins, leases and data versions."""
+"""LanceTableResource: assets that read and write a dataset, with pinned versions, leases, and data versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the launchpad shows before a run, and what a run is that was launched there or by **Materialize**."""
+"""What the launchpad shows before a run, and which tags a run has that is launched there or with **Materialize**."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the maintenance guide are right."""
+"""The examples in the maintenance guide are correct."""
 
 from __future__ import annotations
 

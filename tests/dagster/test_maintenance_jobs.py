@@ -1,4 +1,4 @@
-"""The maintenance jobs in process: what is committed, what Dagster records, dry runs, repetitions, failures."""
+"""The maintenance jobs, executed in process: commits, records in Dagster, dry runs, repeated runs, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction jobs while the reference implementation, in another process, appends and deletes without a pause."""
+"""Compaction jobs while pylance, in another process, appends and deletes rows without a pause."""
 
 from __future__ import annotations
 

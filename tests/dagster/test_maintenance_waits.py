@@ -1,4 +1,4 @@
-"""Maintenance waits for an ingest of its dataset that is at work: two processes that share an instance."""
+"""Maintenance waits for a running ingest of its dataset in another process that shares the Dagster instance."""
 
 from __future__ import annotations
 

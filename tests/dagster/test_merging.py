@@ -1,4 +1,4 @@
-"""The definitions of datasets in a project that has its own executor, resources, jobs, schedules, and sensors."""
+"""Definitions of datasets merged into a project that has its own executor, resources, jobs, schedules, and sensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A declaration without a source: maintenance, checks and version events of a dataset that an own asset writes."""
+"""A declaration without a source: maintenance, checks, and version events of a dataset that a user's asset writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared partitions: what is refused when definitions are built, and which partitions a run is for."""
+"""Declared partitions: what is refused when definitions are built, and which partitions a run covers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Maintenance that has nothing to do: it starts no Java program, neither from the command line nor in a job."""
+"""Maintenance that has nothing to do starts no Java process, neither from the command line nor in a job."""
 
 from __future__ import annotations
 

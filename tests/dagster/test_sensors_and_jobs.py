@@ -1,4 +1,4 @@
-"""The sensors as a project has them, beside its jobs."""
+"""The sensors of a project together with its jobs."""
 
 from __future__ import annotations
 

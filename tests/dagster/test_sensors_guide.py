@@ -1,4 +1,4 @@
-"""What the guide about sensors says is so."""
+"""The statements and examples in the sensors guide are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sensors and the jobs that they ask for, round by round as the daemon would, until nothing is due."""
+"""Sensors and the jobs that they request, tick by tick as the daemon runs them, until no maintenance is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compaction_sensor, deletion_sensor and cleanup_sensor, tick by tick."""
+"""The sensors ``compaction_sensor``, ``deletion_sensor``, and ``cleanup_sensor``, tick by tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""version_sensor, tick by tick."""
+"""The sensor ``version_sensor``, tick by tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that run jobs in this process leave its signal handlers as they were, however the tests were started."""
+"""Tests that run jobs in this process restore its signal handlers, regardless of how the tests were started."""
 
 from __future__ import annotations
 

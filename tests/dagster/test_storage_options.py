@@ -1,4 +1,4 @@
-"""A dataset whose store opens only with its declared options: every run and sensor has them, and shows none of them."""
+"""A store that requires the declared storage options: every run and sensor uses the options, and none shows them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A walk through the web interface of a project with some history, in a real browser.
 
-Every stop asserts what a person reads there and takes a picture of it. The pictures of ``docs/guides/ui.md`` are taken
-with ``--screenshots docs/images``.
+Each test checks the text on a page and takes a screenshot. The screenshots in ``docs/guides/ui.md`` are taken with
+``--screenshots docs/images``.
 """
 
 from __future__ import annotations

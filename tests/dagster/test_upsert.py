@@ -1,4 +1,4 @@
-"""Write mode ``upsert``: rows replaced by key, as declared, by an IO manager, and by a resource."""
+"""Write mode ``upsert``: rows are replaced by key in ingests, by the IO manager, and by the table resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits that do not wait before they try again, and stores in memory and on disk that fail when told to."""
+"""Commits that retry without waiting, and stores in memory and on disk with injected failures."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""One of two who delete, need, or make a branch stops before a call of its store, and the other does all of its work.
+"""Two operations delete, use, or create the same branch: one stops before a store call while the other runs completely.
 
-Whoever is told success keeps what he was told, wherever the first one stops.
+Wherever the first operation stops, the result of every operation that reports success must hold.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Several writers make, continue and delete the same branch at once."""
+"""Several writers create, change, and delete the same branch at the same time."""
 
 import pickle
 import time

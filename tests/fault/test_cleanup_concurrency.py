@@ -1,4 +1,4 @@
-"""Cleanups while others write, tag and clean up: nothing live is ever removed."""
+"""Cleanups while other processes write, tag, and clean up: no referenced file is ever removed."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Every store call of a cleanup fails once, before and after it takes effect: nothing that was to be kept is lost."""
+"""Every store call of a cleanup fails once, before or after it takes effect: no file that must be kept is lost."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""kill -9 at every store call of a cleanup: what was to be kept is whole, and the next run finishes the work.
+"""A cleanup is killed (``kill -9``) at every store call: all versions to be kept are intact, and the next cleanup
+finishes the work.
 
 A dry run lists the calls. For each of them a forked child cleans up the same table and kills itself there.
 """

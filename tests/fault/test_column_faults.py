@@ -1,7 +1,7 @@
-"""A change of columns that fails at any call of the store leaves the old columns or the new ones, and no stray file.
+"""A column change that fails at any store call leaves the old or the new columns, and no orphaned file.
 
-A dry run counts the calls. Then every call fails in turn, before and after it took effect; once alone, and once with
-another writer in between, who makes the change plan again and write the files of some fragments anew.
+A dry run counts the calls. Then every call fails in turn, before or after it takes effect: once without other writers,
+and once with a concurrent writer, so that the change is planned again and rewrites the files of some fragments.
 """
 
 from __future__ import annotations

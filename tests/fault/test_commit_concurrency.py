@@ -1,4 +1,5 @@
-"""Several processes append to one table at once: every call succeeds, no version is skipped, no row lost or doubled."""
+"""Several processes append to a table concurrently: every call succeeds, no version is skipped, and no row is lost or
+duplicated."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""A compaction reads a version that others replace and clean up meanwhile: it plans again on what there is."""
+"""A compaction reads a version that other processes replace and clean up meanwhile: it is planned again on the latest
+version."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Compaction next to a writer that never pauses: no row is lost, none comes back, only losing groups are done again.
+"""Compaction concurrent with a writer that never pauses: no row is lost, no deleted row reappears, and only groups in
+conflict are compacted again.
 
-The other process uses the reference: it appends numbered rows and deletes some of them, and in the end says which ones
-must be there. Meanwhile this process compacts, again and again. So that conflicts are certain, it lets the reference
-delete a row from a fragment between executing its tasks and committing them, in every round.
+The other process uses pylance: it appends numbered rows, deletes some of them, and finally reports which rows the table
+must contain. Meanwhile, this process compacts repeatedly. To guarantee conflicts, it uses pylance in every round to
+delete a row from a fragment after the compaction tasks are executed and before they are committed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A compaction that fails, or is killed, at any call of the store leaves the old rows or the new ones, never others.
+"""A compaction that fails or is killed at any store call leaves the old or the new fragments, with the same rows.
 
-A dry run counts the calls. Then every call fails in turn, before and after it took effect; and a child process is
-killed at every call. Both are done once more with another writer in between, who makes one of the two groups lose.
+A dry run counts the calls. Then every call fails in turn, before or after it takes effect, and a child process is
+killed at every call. Both are repeated with a concurrent writer that causes a conflict with one of the two groups.
 """
 
 from __future__ import annotations

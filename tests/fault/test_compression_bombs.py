@@ -1,4 +1,4 @@
-"""Files in format 2.0 whose compressed strings hold far more than their rows: memory goes by the rows."""
+"""Files in format 2.0 whose compressed strings hold far more data than their rows: memory use depends on the rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The crash table: a writer is killed right after each step it can die at, one test a row.
+"""The crash table: a writer is killed right after each of its steps, with one test per row of the table.
 
-Each test looks at the table as the next reader of either implementation sees it, lets the next writers go on, and tells
-what removes what is left. Rows whose writer is another's, or that need a database or an S3 server, have their tests in
+Each test checks what the next reader of either implementation sees, that the next writers succeed, and which operation
+removes the leftovers. Rows about other writers, or that need a database or an S3 server, have their tests in
 ``test_crash_table_external.py``, ``test_s3_faults.py`` and ``test_every_operation.py``.
 """
 

@@ -1,7 +1,7 @@
-"""The crash table's rows of external manifest stores: a writer is killed after each of its steps.
+"""The part of the crash table about external manifest stores: a writer is killed after each of its steps.
 
-SQLite keeps the rows here, and nothing but the disk is needed; the same states are made by hand for DynamoDB, with the
-reference as reader and writer, in ``tests/interop/test_external_manifests.py``.
+The store is a SQLite database, so that only a local disk is needed. ``tests/interop/test_external_manifests.py`` makes
+the same states by hand for DynamoDB, with pylance as reader and writer.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Credentials appear in no message, log, representation or file, whatever goes right or wrong."""
+"""Credentials appear in no message, log, representation, or file, whether an operation succeeds or fails."""
 
 from __future__ import annotations
 

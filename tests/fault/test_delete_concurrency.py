@@ -1,4 +1,4 @@
-"""Processes of both implementations delete and append at once: each row that was to go is gone, no other one is."""
+"""Processes of both implementations delete and append concurrently: exactly the rows to be deleted are deleted."""
 
 import json
 import random

@@ -1,8 +1,8 @@
-"""Every store call of a delete fails once, or is the last that the process makes.
+"""Every store call of a delete fails once, or is the last call before the process is killed.
 
 A dry run lists the calls. Then, for each of them, the delete runs on a fresh table whose store fails there. Whatever
-happens, the table opens at the old or the new version with the rows of that version, the next delete does the work, and
-no deletion file is missing.
+happens, the table opens at the old or the new version with the rows of that version, the next delete succeeds, and no
+deletion file is missing.
 """
 
 import shutil

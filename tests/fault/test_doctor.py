@@ -1,4 +1,4 @@
-"""The doctor finds and repairs what killed writers left behind, even in a table that can no longer be opened."""
+"""The doctor finds and repairs leftovers of killed writers, even in a table that can no longer be opened."""
 
 import os
 import shutil

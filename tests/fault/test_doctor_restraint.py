@@ -1,4 +1,4 @@
-"""What the doctor leaves alone: whatever is, or may be, somebody's."""
+"""What the doctor must not change: files that are, or may be, in use."""
 
 import os
 import time

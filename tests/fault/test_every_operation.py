@@ -1,8 +1,9 @@
 """Every request that any operation sends to S3 or DynamoDB fails once, in every way.
 
 A dry run shows the requests, and what the table shows before and after. Then, for each of them, the operation runs on
-a fresh table behind a proxy that fails that request. What succeeded is there once, what failed is not, and what cannot
-be known is said to be unknown. The next writer goes on in any case, and nobody waits longer than the timeouts say.
+a fresh table behind a proxy that fails that request. A change that succeeded took effect once, one that failed did not,
+and an outcome that cannot be known is reported as unknown. The next writer always succeeds, and no operation waits
+longer than the timeouts allow.
 """
 
 from collections.abc import Iterator

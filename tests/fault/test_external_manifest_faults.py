@@ -1,4 +1,4 @@
-"""Every request that an operation sends to S3 and DynamoDB fails once, when DynamoDB decides who makes a version."""
+"""Every request that an operation sends to S3 and DynamoDB fails once, with DynamoDB as the external manifest store."""
 
 from collections.abc import Iterator
 

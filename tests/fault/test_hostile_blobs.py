@@ -1,7 +1,8 @@
-"""Damaged blobs: descriptors that name bytes that are not there, and tables whose files are damaged anywhere.
+"""Damaged blobs: descriptors that refer to missing bytes, and tables whose files are damaged at any position.
 
-A table has blobs in every place at once: in the data file, in sidecars of one and of several values, and outside of it.
-What may come of reading it: its rows with other bytes in them, or a ``LanceError``; see ``tests/support/hostile.py``.
+The table stores blobs in every possible location: in the data file, in dedicated and packed sidecars, and in external
+files. Reading it must return rows, possibly with other bytes, or raise a ``LanceError``; see
+``tests/support/hostile.py``.
 """
 
 from collections import Counter

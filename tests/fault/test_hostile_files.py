@@ -1,7 +1,7 @@
-"""Damaged and hostile data files of every format: bits of the metadata flipped, truncations, samples of the values.
+"""Damaged and hostile data files of every format: flipped bits in the metadata and the values, and truncated files.
 
-What may come of it: see ``tests/support/hostile.py``. The default run samples; ``-m exhaustive`` takes thousands of
-bits per file, ``-m soak`` every bit of the metadata and every truncation.
+``tests/support/hostile.py`` describes the permitted outcomes. The default run takes samples; ``-m exhaustive`` flips
+thousands of bits per file, and ``-m soak`` flips every bit of the metadata and tries every truncation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Damaged and hostile metadata of tables: manifests, paths, numbers, flags, refs, missing files.
+"""Damaged and hostile table metadata: manifests, paths, numbers, flags, refs, and missing files.
 
-What may come of it: see ``tests/support/hostile_tables.py``. The default run samples; ``-m exhaustive`` takes every bit
-and every truncation of whole manifests.
+``tests/support/hostile_tables.py`` describes the permitted outcomes. The default run takes samples; ``-m exhaustive``
+flips every bit of complete manifests and tries every truncation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""An interrupt (Ctrl-C) at any store call of any write leaves no file that nobody refers to.
+"""An interrupt (Ctrl-C) at any store call of any write leaves no unreferenced file.
 
 A dry run lists the calls. Then, for each of them, the write runs on a fresh table and ``KeyboardInterrupt`` is raised
-there: before the call takes effect, and after it. The table opens at the old or the new version. What no version names
-is gone, except when the interrupt hit the request that makes the version: then the outcome is unknown to the writer,
-and nothing may be removed that the version might name.
+there, before or after the call takes effect. The table opens at the old or the new version. Files that no version
+refers to are removed, except when the interrupt occurs during the request that creates the version: then the outcome is
+unknown to the writer, and no file may be removed that the version might refer to.
 """
 
 from __future__ import annotations

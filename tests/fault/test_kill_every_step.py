@@ -1,8 +1,8 @@
-"""kill -9 before every system call of every operation on a local disk.
+"""Every operation on a local disk is killed (``kill -9``) before each of its system calls.
 
-A dry run lists the calls that change the file system. For each of them a child does the operation on a fresh table and
-is killed there. The table then shows what it showed before or what it shows after; the next reader and writer of either
-implementation work, and a cleanup removes whatever was left.
+A dry run lists the calls that change the file system. For each of them, a child process runs the operation on a fresh
+table and is killed there. The table then has its old or its new content; the next reader and writer of either
+implementation succeed, and a cleanup removes the leftovers.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Four processes change one table of local disk at once, two of them with the reference: all is there, and once.
+"""Four processes change one table on local disk concurrently, two of them with pylance: no change is lost or repeated.
 
-They append, delete, update, upsert and compact rows among which are those of others, and each adds and drops a column.
-Then no row is lost and none doubled, versions are contiguous, every manifest has the number of its name, and every
-version was made by one transaction.
+They append, delete, update, and upsert rows, compact fragments with rows of each other, and add and drop columns.
+In the end, no row is lost or duplicated, versions are contiguous, every manifest has the version number in its name, and every
+version was created by exactly one transaction.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A writer comes too late, and those that overtook it changed the very rows, fragments and settings that it changes.
+"""A writer commits late, after other writers changed the same rows, fragments, and settings.
 
-What the versions of the others hold is then close to what they would hold had they been built on the late one: a
-deletion file has been replaced, a fragment of the same number was dropped, a compaction rewrote what was deleted from.
+The versions of the other writers then resemble versions that build on the late commit: a deletion file was replaced,
+a fragment with the same id was dropped, or a compaction rewrote a fragment with deletions.
 """
 
 from __future__ import annotations

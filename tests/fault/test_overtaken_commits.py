@@ -1,7 +1,8 @@
-"""A writer stops right before it creates its version, while others commit and a cleanup frees the version's number.
+"""A writer stops right before it creates its version, while other writers commit and a cleanup removes the version with
+that number.
 
-The writer's create succeeds then. What it reports must be true: a commit that it acknowledges is in the latest version,
-one that it refuses is in none, and what the others committed is there in any case.
+The writer can then create its version. Its report must be true: the latest version contains every acknowledged commit,
+no version contains a refused commit, and the commits of the other writers are always kept.
 """
 
 import contextlib

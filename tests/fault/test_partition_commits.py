@@ -1,6 +1,6 @@
-"""Commits of partitions that are killed at any step and repeated, and that several processes make at once.
+"""Commits of partitions that are killed at any step and repeated, or made by several processes concurrently.
 
-The fragments are staged by lance_core, as Spark's tasks would; everything after that is the commit step of an ingest.
+lance_core stages the fragments, as the tasks of Spark do; everything after that is the commit step of an ingest.
 """
 
 from __future__ import annotations

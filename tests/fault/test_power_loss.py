@@ -1,8 +1,8 @@
 """Power losses at every step of every operation on a local disk.
 
-A dry run records what the operation writes and syncs. For each of its steps, and after its last, a table gets what is
-on the disk when the power comes back: nothing that was not synced, or a part of it. A version that was acknowledged is
-there then and reads whole, and so are those before it. No operation leaves a descriptor open.
+A dry run records what the operation writes and syncs. For each step, and after the last step, a table is restored to
+what the disk contains when the power returns: none, or only a part, of the changes that were not synced. Every
+acknowledged version can then be read completely. No operation leaves a file descriptor open.
 """
 
 from pathlib import Path

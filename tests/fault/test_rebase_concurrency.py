@@ -1,4 +1,4 @@
-"""Writers of both implementations delete different rows of one fragment at the same time; none has to plan again."""
+"""Writers of both implementations concurrently delete different rows of one fragment; no delete is planned again."""
 
 import threading
 from pathlib import Path

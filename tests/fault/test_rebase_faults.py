@@ -1,7 +1,7 @@
 """Every store call of a commit that merges deletes fails once, before and after it takes effect.
 
-The table has a delete of other rows that the commit was not planned on. Whatever happens, the table opens at the old or
-the new version with the rows of that version, and no version refers to a file that is not there.
+Another delete of other rows is committed after the commit was planned. Whatever happens, the table opens at the old or
+the new version with the rows of that version, and no version refers to a missing file.
 """
 
 import shutil

@@ -1,8 +1,8 @@
-"""Every request that an operation sends to S3 fails once, in every way a network and a server can fail it.
+"""Every request that an operation sends to S3 fails once, in each way in which a network or a server can fail.
 
 A proxy stands between the client and the server. A dry run counts the requests; then, for each of them, the operation
-runs on a fresh table whose proxy fails that request. Each success made exactly one version, each failure none, and
-where the library cannot know it says so.
+runs on a fresh table whose proxy fails that request. Each success creates exactly one version, each failure creates
+none, and an outcome that the library cannot know is reported as unknown.
 """
 
 from collections.abc import Iterator

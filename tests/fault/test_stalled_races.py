@@ -1,8 +1,8 @@
 """Writers that are stopped for seconds and killed at any moment, while a cleanup of every old version runs in a loop.
 
-Each key is written once, and deleted at most once, by one process, whose journal says what it was told. In the end the
-table holds every key whose append was acknowledged and whose delete was not tried, once; no key whose delete was
-acknowledged; no key whose append was refused; and every key whose delete was refused.
+Each key is written once, and deleted at most once, by one process, whose journal records the outcomes. In the end, the
+table contains once every key whose append was acknowledged and whose delete was refused or not attempted, and no key
+whose append was refused or whose delete was acknowledged.
 """
 
 import os

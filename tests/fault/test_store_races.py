@@ -1,6 +1,6 @@
-"""Four processes append to one dataset on each kind of store: no row lost, none doubled, versions contiguous.
+"""Four processes append to a dataset on each kind of store: no row is lost or duplicated, and versions are contiguous.
 
-Half of them are pylance, except where versions are kept by a relational database, which pylance does not know.
+Half of them use pylance, except with relational databases as manifest stores, which pylance does not support.
 """
 
 from collections.abc import Iterator

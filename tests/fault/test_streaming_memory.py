@@ -1,6 +1,6 @@
 """Writing a large file and reading it as a stream stay within a few hundred megabytes, however large the file is.
 
-Each step runs in a process of its own, which tells its largest resident size at the end. Pages of a mapped file count
+Each step runs in a separate process, which finally reports its maximum resident set size. Pages of a mapped file count
 as resident while they are mapped.
 """
 

@@ -1,6 +1,6 @@
 """Reading a table, or merging into it, takes a few hundred megabytes, however large the table and its rows are.
 
-Each operation runs in a process of its own, which tells its largest resident size at the end. Pages of mapped files
+Each operation runs in a separate process, which finally reports its maximum resident set size. Pages of mapped files
 count as resident while they are mapped.
 """
 

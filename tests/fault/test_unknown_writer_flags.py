@@ -1,4 +1,4 @@
-"""A table that needs a feature which this library does not have is not written: refused before anything is read.
+"""Writes to a table that requires a feature unknown to this library are refused before any file is read.
 
 Source: ``writer_feature_flags`` of ``lance.table.Manifest``.
 """

@@ -1,4 +1,4 @@
-"""Four processes upsert the same keys of one table at once, two of them with the reference: each key is there once."""
+"""Four processes, two of them with pylance, concurrently upsert the same keys of a table: each key exists once."""
 
 import json
 from pathlib import Path

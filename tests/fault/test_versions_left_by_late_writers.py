@@ -1,7 +1,7 @@
-"""A writer came too late and was killed, so that its version stays in the place of one that a cleanup removed.
+"""A writer commits late and is killed, so that its version has the number of a version that a cleanup removed.
 
-No newer version was built on it. Nobody may judge by it what has happened since: not a handle that was opened before,
-nor one that is opened on that very version.
+No newer version builds on the late version. It must not be used to decide conflicts: neither by a handle opened before
+the late commit, nor by a handle opened on the late version.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Streaming a file of many columns takes memory for the rows at hand, not for a page of each column.
+"""Streaming a file with many columns uses memory for the current rows, not for a page of each column.
 
-Each stream runs in a process of its own, which tells its largest resident size at the end. The consumer looks at every
+Each stream runs in a separate process, which finally reports its maximum resident set size. The consumer reads every
 value, so that the pages of a mapped file count too.
 """
 
