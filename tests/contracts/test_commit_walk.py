@@ -1,4 +1,4 @@
-"""The descriptions of a write and a commit in docs/architecture.md match the code, and no call enters a higher layer."""
+"""The descriptions of write and commit in docs/architecture.md match the code, and calls never enter a higher layer."""
 
 import shutil
 import tomllib

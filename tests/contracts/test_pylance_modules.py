@@ -1,4 +1,4 @@
-"""Modules that users of pylance import export only names of pylance, and each name is the same object in all of them."""
+"""Modules that users of pylance import export only its names, and each name is the same object in all of them."""
 
 import builtins
 import importlib

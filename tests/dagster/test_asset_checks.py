@@ -139,7 +139,7 @@ def test_a_schema_change_is_reported_once(uri, instance) -> None:
     assert results(run(instance, defs, {"only": ["schema"]})) == {"schema": (True, "WARN")}
 
 
-def test_rows_are_compared_with_the_event_of_the_version(uri, instance) -> None:
+def test_row_counts_are_compared_with_the_event_of_the_version(uri, instance) -> None:
     for rows in (7, 9):
         metadata = {"lance/version": rows - 7 + 1, "dagster/row_count": rows, "dagster/uri": uri}
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata=metadata))
@@ -147,7 +147,7 @@ def test_rows_are_compared_with_the_event_of_the_version(uri, instance) -> None:
     assert evaluation.description == "the manifest has 2 rows, but Dagster's event for this version records 7"
 
 
-def test_events_of_another_location_do_not_count(uri, instance) -> None:
+def test_events_of_another_location_are_ignored(uri, instance) -> None:
     metadata = {"lance/version": 2, "dagster/row_count": 99, "dagster/uri": "/elsewhere"}
     instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata=metadata))
     assert results(run(instance, definitions(uri), {"only": ["rows"]})) == {"rows": (True, "ERROR")}

@@ -418,7 +418,7 @@ def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
 # ── Pinned reads ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_step_reads_the_recorded_version_although_others_have_committed(lake: Lake) -> None:
+def test_step_reads_the_recorded_version_after_commits_of_other_writers(lake: Lake) -> None:
     seen = []
 
     @dg.asset

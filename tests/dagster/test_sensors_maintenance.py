@@ -183,7 +183,7 @@ def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus
 @pytest.mark.parametrize("status", OUTCOMES)
 @pytest.mark.parametrize("op", ["compact", "cleanup"])
 @pytest.mark.sampled(3)
-def test_incomplete_maintenance_of_a_run_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
+def test_incomplete_maintenance_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
     """Ten minutes, twenty, forty: not at every tick, and not never."""
     watched.fill(4)
     (request,) = watched.tick(op)
@@ -295,7 +295,7 @@ def test_a_rewrite_is_not_requested_while_another_rewrite_of_the_dataset_runs(wa
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_silent_run_is_waited_for_only_for_a_limited_time(watched, monkeypatch, status) -> None:
+def test_a_sensor_waits_only_a_limited_time_for_a_silent_run(watched, monkeypatch, status) -> None:
     watched.fill(4)
     watched.start_run(
         "compact", status=status, **{MACHINE_TAG: "a container that is gone", PROCESS_TAG: "17@1700000000"}
@@ -434,7 +434,7 @@ def test_maintenance_that_is_switched_off_is_not_requested(watched, op) -> None:
     assert watched.reason.endswith("is disabled")
 
 
-def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
+def test_each_dataset_has_one_request_and_one_line_in_the_tick(watched) -> None:
     watched.names = ("events", "users", "small")
     for name in ("events", "users"):
         watched.fill(4, name=name)

@@ -229,7 +229,7 @@ def test_a_commit_whose_run_ended_silently_is_reported_for_it(followed) -> None:
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_silent_run_is_waited_for_only_for_a_limited_time(followed, monkeypatch, status) -> None:
+def test_a_sensor_waits_only_a_limited_time_for_a_silent_run(followed, monkeypatch, status) -> None:
     """Its machine is gone, or it was killed before its first step noted the process."""
     followed.append(0)
     followed.tick()
@@ -294,7 +294,7 @@ def test_the_first_tick_also_waits_for_a_run(followed) -> None:
     assert [event.metadata["lance/version"].value for event in followed.tick()] == [2]
 
 
-def test_a_run_of_another_instance_counts_as_an_external_writer(followed) -> None:
+def test_a_run_of_another_dagster_instance_counts_as_an_external_writer(followed) -> None:
     followed.append(0)
     followed.tick()
     followed.append(1, run_id="4a1ad5b2-4d0c-4b35-9d4a-6f0d3f0a0001")

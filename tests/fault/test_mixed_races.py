@@ -1,8 +1,8 @@
 """Four processes change one table on local disk concurrently, two of them with pylance: no change is lost or repeated.
 
 They append, delete, update, and upsert rows, compact fragments with rows of each other, and add and drop columns.
-In the end, no row is lost or duplicated, versions are contiguous, every manifest has the version number in its name, and every
-version was created by exactly one transaction.
+In the end, no row is lost or duplicated, versions are contiguous, every manifest has the version number in its
+name, and every version was created by exactly one transaction.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Cleanup after commits, as the table config asks for it: by us as by the reference, and in turns."""
+"""Automatic cleanup after commits, as the table config requests: by lance_core, by pylance, and by both in turn."""
 
 import logging
 from collections.abc import Callable

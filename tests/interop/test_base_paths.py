@@ -1,4 +1,4 @@
-"""Tables whose files lie in several places: written by the reference and by us, read and continued by both."""
+"""Tables whose files have several base paths: written by either library, read and continued by both."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Bitmaps have the results and builtin errors of pylance's."""
+"""Bitmaps return the same results and raise the same built-in exceptions as those of pylance."""
 
 import collections.abc
 import pickle

@@ -1,4 +1,4 @@
-"""Values that are placed by hand: the same calls give the same bytes, descriptors and errors in both."""
+"""Blob writers, called directly: the same calls give the same bytes, descriptors, and errors in both libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blob columns, both generations: what one implementation writes, the other reads."""
+"""Blob columns of both generations: each implementation reads what the other writes."""
 
 from datetime import timedelta
 from pathlib import Path

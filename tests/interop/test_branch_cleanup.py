@@ -1,4 +1,4 @@
-"""Cleaning up a branch, and a line that branches and clones go back to."""
+"""Cleanup of a branch, and of versions that branches and clones are based on."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Branches of the reference and ours: each reads, continues, tags and deletes what the other made."""
+"""Branches of pylance and lance_core: each library reads, continues, tags, and deletes branches of the other."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -336,7 +336,7 @@ def test_a_cast_includes_rows_that_are_appended_meanwhile(tmp_path: Any) -> None
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_lists_that_pylance_split_across_files_are_read(tmp_path: Any, version: str) -> None:
+def test_lists_that_pylance_splits_across_files_are_read(tmp_path: Any, version: str) -> None:
     uri = tmp_path / "t"
     lance.write_dataset(ROWS, uri, data_storage_version=version, max_rows_per_file=2)
     lance.dataset(uri).alter_columns({"path": "l.item.u", "data_type": pa.int32()})

@@ -1,4 +1,4 @@
-"""Cleanups of the reference and ours leave the same files and tell the same figures."""
+"""Cleanups by pylance and lance_core leave the same files and report the same metrics."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Clones of the reference and ours: alike, readable and writable by both."""
+"""Clones of pylance and lance_core are equal, and both libraries read and write them."""
 
 import shutil
 from pathlib import Path

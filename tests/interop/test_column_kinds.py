@@ -1,4 +1,4 @@
-"""Structs and binaries of the reference that are stored as columns of another kind: read, or refused, never null."""
+"""Struct and binary columns that pylance stores in special encodings are read or refused, never returned as null."""
 
 import lance
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Columns changed by either library in tables that are more than files: branches, other bases, overlays, indices.
+"""Columns changed by either library in tables with branches, base paths, overlays, or indices.
 
 Both libraries make the same change on copies of a table. Rows, ids, lineage, schema, files and indices must be the
 same, and each library reads what the other made.

@@ -1,4 +1,4 @@
-"""Arguments of a wrong type: refused before anything is written, where pylance refuses them too, by typed errors."""
+"""Commit arguments of the wrong type are refused with typed errors before anything is written."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A store that passes conditions over, used by both implementations under one commit lock."""
+"""A store that ignores conditional writes, used by both implementations under one commit lock."""
 
 import contextlib
 import threading

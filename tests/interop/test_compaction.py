@@ -1,4 +1,4 @@
-"""Compaction next to the reference: sizes, tasks and results of either, concurrent changes, ids, indices."""
+"""Compaction compared with pylance: sizes, tasks, results, concurrent changes, row ids, and indices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every ordered pair of operations, ours on top of the reference's commit and the other way round.
+"""Every ordered pair of operations: lance_core commits after pylance, and pylance after lance_core.
 
-The verdicts are the reference's, and what comes of a compatible pair is one table whoever committed.
+Conflicts equal those of pylance, and a compatible pair makes the same table whichever library commits.
 """
 
 import os

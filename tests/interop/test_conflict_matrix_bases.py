@@ -1,7 +1,7 @@
-"""New base paths and reserved fragment ids beside every other operation: judged as the reference judges them.
+"""New base paths and reserved fragment ids conflict with every other operation exactly as in pylance.
 
 The reference commits base paths by a method of the dataset and reserves ids only within a compaction. A clone is the
-first version of another table, so that nothing stands beside it.
+first version of another table, so that no operation is concurrent with it.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Tables that count the field ids they have given, and never give one twice (writer flag 32768)."""
+"""Tables that record the highest assigned field id and never assign an id twice (writer flag 32768)."""
 
 import shutil
 from collections.abc import Callable

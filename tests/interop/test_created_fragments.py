@@ -1,4 +1,4 @@
-"""``LanceFragment.create`` writes one fragment, as in pylance, which either library commits."""
+"""``LanceFragment.create`` writes one fragment, as in pylance, and either library can commit it."""
 
 import json
 from pathlib import Path

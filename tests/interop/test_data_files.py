@@ -1,4 +1,4 @@
-"""Single data files: what one implementation writes, the other reads. pylance 14.0.2 is the other one.
+"""Single data files: lance_core and pylance 14.0.2 read the files of each other.
 
 Every type times {no nulls, nulls, all null, no rows}, in both directions; full read, projection, row range, single
 rows; one page and many.

@@ -1,4 +1,4 @@
-"""Data overlays: laid over by either side, read, changed and compacted by the other."""
+"""Data overlays: written by either library; read, changed, and compacted by the other."""
 
 import dataclasses
 import datetime

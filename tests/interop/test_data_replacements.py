@@ -1,4 +1,4 @@
-"""Data files that take the place of others: both implementations make the same fragments of them."""
+"""Data files that replace other files: both implementations create the same fragments."""
 
 import shutil
 from collections.abc import Callable

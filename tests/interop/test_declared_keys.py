@@ -1,4 +1,4 @@
-"""Keys declared in the metadata of fields: when a table is created, and once later; both implementations agree."""
+"""Keys declared in field metadata, when a table is created or once afterwards, are handled as in pylance."""
 
 from collections.abc import Mapping
 from pathlib import Path

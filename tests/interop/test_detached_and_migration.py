@@ -1,4 +1,4 @@
-"""Detached versions, and tables with the old names of manifests: both implementations on one table."""
+"""Detached versions, and tables with old manifest names, used by both implementations."""
 
 import json
 import pickle

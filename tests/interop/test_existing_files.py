@@ -1,4 +1,4 @@
-"""Data files that exist already become fragments, and rows are deleted by their positions, beside pylance."""
+"""Existing data files become fragments, and rows are deleted by their positions, as in pylance."""
 
 from pathlib import Path
 from types import ModuleType

@@ -1,6 +1,6 @@
-"""Datasets whose versions an external manifest store keeps: shared with pylance (DynamoDB), and by us alone (SQL).
+"""Datasets in external manifest stores: DynamoDB, shared with pylance, and SQL databases, used only by lance_core.
 
-Each state that a writer may die in is made by hand from a version that was committed whole; then readers and writers of
+Each state that a killed writer may leave is made by hand from a complete version; then readers and writers of
 both implementations go on from it.
 """
 

@@ -1,4 +1,4 @@
-"""Arguments and small results of the single-file classes, beside those of pylance 14.0.2."""
+"""Arguments and simple results of the single-file classes, compared with those of pylance 14.0.2."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is listed of a dataset's files, and what is left after it is dropped: as the reference has it."""
+"""The listed files of a dataset, and the files that remain after it is dropped, equal those of pylance."""
 
 import os
 from pathlib import Path

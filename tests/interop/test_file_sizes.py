@@ -1,4 +1,4 @@
-"""Files are at most 5 % larger than those of pylance, whatever the values repeat, and read back as they were."""
+"""Files with repeated values are at most 5% larger than those of pylance, and are read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters and scans with them: the same rows, columns and addresses as pylance, or one typed refusal."""
+"""Filters and filtered scans return the same rows, columns, and addresses as in pylance, or raise a typed error."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""Format 0.1 against pylance 14.0.2: bytes of files, nulls, page tables, statistics, dictionaries, pruning."""
+"""Format 0.1 compared with pylance 14.0.2: bytes of files, nulls, page tables, statistics, dictionaries, pruning."""
 
 import struct
 from decimal import Decimal

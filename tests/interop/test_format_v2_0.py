@@ -1,4 +1,4 @@
-"""Files in format 2.0 against the reference: the same bytes, and the same rows both ways."""
+"""Files in format 2.0 compared with pylance: the same bytes, and the same rows in both directions."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_compressed_strings_are_exchanged_with_pylance(tmp_path: Path, scheme: s
     assert (tmp_path / "ours.lance").stat().st_size <= 1.05 * (tmp_path / "theirs.lance").stat().st_size
 
 
-def test_pages_of_one_column_may_differ_in_kind(tmp_path: Path) -> None:
+def test_pages_of_one_column_may_have_different_encodings(tmp_path: Path) -> None:
     strings = [None] * 120 + [f"{row % 5}" for row in range(120)] + [f"{row}" for row in range(120)] + [None, "a"]
     numbers = [None] * 120 + list(range(120)) + [None if row % 2 else row for row in range(122)]
     table = pa.table({"s": strings, "i": numbers, "l": pa.array([None if n is None else [n] for n in numbers])})

@@ -1,4 +1,4 @@
-"""Datasets on Google Cloud Storage and Azure, through gcsfs and adlfs, against small emulators of both."""
+"""Datasets on Google Cloud Storage and Azure, through gcsfs and adlfs, with small emulators of both."""
 
 import sys
 import uuid

@@ -1,7 +1,7 @@
-"""What the user guides of Lance promise about changing columns and rows, tested with both libraries.
+"""Statements of the Lance user guides about changing columns and rows, tested with both libraries.
 
 Source: the pages "Data Evolution", "Distributed Write", and "Read and Write Data" of the documentation of Lance, and
-the docstrings of pylance 14.0.2. Each test is one promise, which is kept whichever library acts, and visible to either.
+the docstrings of pylance 14.0.2. Each test checks one statement, with either library as the writer and both as readers.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_values_are_not_added_to_items_of_lists(tmp_path: Path) -> None:
 # ── Adding columns with values ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_values_are_sql_expressions_or_literals(library: ModuleType, tmp_path: Path) -> None:
+def test_column_values_may_be_sql_expressions_or_literals(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     library.write_dataset(NAMES, uri).add_columns({"hash": "sha256(name)", "status": "'active'", "twice": "id * 2"})
     rows = _rows(uri)
@@ -122,7 +122,9 @@ def test_values_are_sql_expressions_or_literals(library: ModuleType, tmp_path: P
     assert rows[0]["hash"].hex().startswith("3bc51062973c458d5a6f2d8d64a02324")
 
 
-def test_values_are_batches_or_data_frames_that_a_function_returns(library: ModuleType, tmp_path: Path) -> None:
+def test_column_values_may_be_batches_or_data_frames_returned_by_a_function(
+    library: ModuleType, tmp_path: Path
+) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(NAMES, uri)
 
@@ -161,7 +163,7 @@ def test_a_function_with_a_checkpoint_continues_where_it_failed(library: ModuleT
     assert [row["ten"] for row in _rows(uri)] == [0, 10, 20, 30, 40, 50]
 
 
-def test_values_are_read_from_a_stream_in_the_order_of_the_rows(library: ModuleType, tmp_path: Path) -> None:
+def test_column_values_are_read_from_a_stream_in_row_order(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri, max_rows_per_file=2)
     values = pa.table({"label": ["one", "two", "three"]})
@@ -431,7 +433,7 @@ def test_truncating_a_table_keeps_its_columns_and_versions(library: ModuleType, 
     assert library.dataset(tmp_path / "t", version=1).to_table() == NAMES
 
 
-def test_a_restored_version_has_its_columns_again(library: ModuleType, tmp_path: Path) -> None:
+def test_a_restored_version_has_its_original_columns(library: ModuleType, tmp_path: Path) -> None:
     dataset = library.write_dataset(NAMES, tmp_path / "t")
     dataset.drop_columns(["name"])
     dataset.checkout_version(1).restore()

@@ -1,7 +1,7 @@
-"""Every kind of index that the reference builds answers right after every kind of change that we make.
+"""Every kind of index that pylance builds returns correct results after every kind of change by lance_core.
 
-One table has an index of each kind, each on a column of its own. After a change each index is asked for values that
-stayed, moved, changed, appeared and went; what a full scan finds is right.
+One table has an index of each kind, each on a separate column. After a change, each index is queried for values that
+were kept, moved, changed, added, and removed; the expected result is that of a full scan.
 """
 
 import shutil

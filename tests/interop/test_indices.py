@@ -1,4 +1,4 @@
-"""A table that the reference indexed and that we changed answers every query of the reference right.
+"""A table indexed by pylance and changed by lance_core gives pylance the correct result of every query.
 
 Every kind of index is queried for every value, with and without stable row ids, after each kind of change.
 """

@@ -1,4 +1,4 @@
-"""Items that have no field of their own: bfloat16 at any depth, other extension types and views refused."""
+"""List items without their own field: bfloat16 is stored at any depth, other extension types and views are refused."""
 
 import os
 from pathlib import Path

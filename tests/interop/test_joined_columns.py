@@ -1,4 +1,4 @@
-"""Columns that either library joins to a table, computes for single fragments, or updates in them."""
+"""Columns that either library joins to a table, or computes or updates in single fragments."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""The functions of JSON columns: the rows, values and refusals of pylance."""
+"""Functions on JSON columns return the same rows and values, and refuse the same input, as in pylance."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Fixed-size lists of type null, in every format that has them, read by pylance 14.0.2 and from it."""
+"""Fixed-size lists of type null, in every format that supports them, exchanged with pylance 14.0.2."""
 
 from pathlib import Path
 

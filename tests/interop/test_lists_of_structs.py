@@ -1,4 +1,4 @@
-"""Fixed-size lists of structs below structs and below each other: what we write, pylance reads, and the other way."""
+"""Fixed-size lists of structs, nested in structs and in each other, exchanged with pylance in both directions."""
 
 from __future__ import annotations
 

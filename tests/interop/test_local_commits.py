@@ -1,4 +1,4 @@
-"""Commits on local disks, beside pylance: writers that die, what they leave, and hints that nobody must believe."""
+"""Commits on local disks together with pylance: killed writers, their leftovers, and incorrect version hints."""
 
 import subprocess
 import sys

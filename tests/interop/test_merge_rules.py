@@ -1,4 +1,4 @@
-"""Merges that pylance refuses, and that would give columns the values of others: both refuse the same ones."""
+"""Merges that would assign values of one column to another are refused by both libraries."""
 
 import dataclasses
 import json

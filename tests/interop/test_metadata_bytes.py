@@ -1,4 +1,4 @@
-"""Metadata with empty keys and values take the bytes that the reference gives them."""
+"""Metadata with empty keys and values has the same bytes as in pylance."""
 
 from pathlib import Path
 

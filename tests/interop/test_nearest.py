@@ -219,7 +219,7 @@ def test_limit_and_offset_apply_to_the_sorted_rows_of_a_search(uri: str) -> None
     _assert_same(uri, nearest={"column": "v", "q": QUERY}, order_by=["half", "text"], limit=4, offset=2)
 
 
-def test_rows_that_sort_alike_keep_the_order_of_their_distances(uri: str) -> None:
+def test_rows_with_equal_sort_keys_keep_the_order_of_their_distances(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     for query in (QUERY, [QUERY, -QUERY]):
         nearest = {"column": "v", "q": query, "k": 50}

@@ -1,4 +1,4 @@
-"""Rows whose structs lack members, or have them in another order: appended by one library, read by both."""
+"""Rows whose structs lack members, or have members in another order: appended by one library, read by both."""
 
 from pathlib import Path
 

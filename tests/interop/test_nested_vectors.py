@@ -1,4 +1,4 @@
-"""Fixed-size lists in fixed-size lists: as deep as pylance 14.0.2 reads its own files, and no deeper."""
+"""Fixed-size lists in fixed-size lists, to the maximum depth at which pylance 14.0.2 can read its own files."""
 
 from pathlib import Path
 

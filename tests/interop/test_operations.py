@@ -1,4 +1,4 @@
-"""Every pair of operations, committed by both implementations on twin tables, and what the tables are then."""
+"""Every pair of operations, committed by both implementations to identical tables, and the resulting tables."""
 
 import shutil
 from pathlib import Path

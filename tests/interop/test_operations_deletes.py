@@ -1,4 +1,4 @@
-"""Deletion files and merged deletes: each implementation on top of the other."""
+"""Deletion files and merged deletes: each implementation commits after the other."""
 
 import json
 from collections.abc import Callable
@@ -154,7 +154,7 @@ def test_a_stale_delete_is_merged_with_an_update_of_other_rows(uri: str) -> None
     assert (rows[5], rows[15], rows[4]) == ("new", "new", "v4")
 
 
-def test_a_row_that_was_updated_in_the_meantime_is_a_conflict(uri: str) -> None:
+def test_a_delete_of_a_row_that_was_updated_meanwhile_conflicts(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
@@ -163,7 +163,7 @@ def test_a_row_that_was_updated_in_the_meantime_is_a_conflict(uri: str) -> None:
     assert sorted(_left(uri)) == list(range(40))
 
 
-def test_a_column_rewrite_in_the_meantime_is_a_conflict(uri: str) -> None:
+def test_a_delete_conflicts_with_a_concurrent_column_rewrite(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     dataset = lance.dataset(uri)

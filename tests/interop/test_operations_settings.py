@@ -1,4 +1,4 @@
-"""Config, metadata and restore: the same calls on twin tables give the same results."""
+"""Config, metadata, and restore: the same calls on identical tables give the same results."""
 
 import warnings
 from collections.abc import Callable

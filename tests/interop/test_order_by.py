@@ -89,7 +89,7 @@ def test_a_limit_of_zero_returns_no_rows(uri: str) -> None:
     assert lance_core.dataset(uri).to_table(order_by=["i"], limit=0).num_rows == 0
 
 
-def test_rows_that_are_equal_keep_the_stored_order(tmp_path: Path) -> None:
+def test_rows_with_equal_sort_keys_keep_the_stored_order(tmp_path: Path) -> None:
     rows = pa.table({"k": np.arange(5000) % 3, "n": np.arange(5000)})
     dataset = lance_core.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=700)
     found = dataset.to_table(order_by=["k"], columns=["n"])["n"].to_numpy()

@@ -1,4 +1,4 @@
-"""Packed structs with fixed-size lists, and structs within fixed-size lists of structs: both ways with pylance."""
+"""Packed structs with fixed-size lists, and structs within fixed-size lists of structs, exchanged with pylance."""
 
 from __future__ import annotations
 

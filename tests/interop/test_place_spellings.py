@@ -1,4 +1,4 @@
-"""One place under several spellings: branches, clones and their base paths do not depend on how a URI was written."""
+"""One location with several spellings: branches, clones, and base paths do not depend on how a URI is written."""
 
 import os
 import pickle

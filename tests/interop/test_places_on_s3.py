@@ -1,4 +1,4 @@
-"""Branches, clones and bases on S3, in memory, and across stores."""
+"""Branches, clones, and base paths on S3, in memory, and across stores."""
 
 import pickle
 import re

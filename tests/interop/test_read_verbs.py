@@ -1,4 +1,4 @@
-"""Frames, samples and figures: the same results and errors as pylance."""
+"""Data frames, samples, and statistics: the same results and errors as in pylance."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Updates of one fragment by both writers at the same moment: merged where they are of different rows."""
+"""Concurrent updates of one fragment by both libraries are merged if they change different rows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Columns that no reader could read back are refused by name, before anything exists where they would be."""
+"""Columns that no reader could read back are refused by name before anything is written."""
 
 import os
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Rows that lance_core replaces, beside pylance: it reads them, and its changes and ours take effect in turn."""
+"""Rows that lance_core replaces: pylance reads them, and changes of both libraries take effect in turn."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A rewrite that brings rewritten indices along: planned by the reference, committed by us."""
+"""Rewrites that include rewritten indices: planned by pylance, committed by lance_core."""
 
 import shutil
 import uuid

@@ -1,4 +1,4 @@
-"""A rewrite brings the row ids of the rows that it replaces; pylance takes any, and calls the table corrupt then."""
+"""A rewrite must keep the row ids of the rows it replaces; pylance accepts any ids and then reports a corrupt table."""
 
 import json
 from pathlib import Path

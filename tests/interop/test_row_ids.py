@@ -1,4 +1,4 @@
-"""Ids and versions of rows: both implementations give every row the same ones, whatever was done to it by either."""
+"""Row ids and row versions are equal in both implementations after any changes by either of them."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Row ids that users put into fragments: encoded as by pylance, and kept by a commit."""
+"""Row ids that users assign to fragments are encoded as by pylance and kept by commits."""
 
 import pickle
 from pathlib import Path

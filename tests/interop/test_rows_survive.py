@@ -1,4 +1,4 @@
-"""Rows keep their ids and versions through the operations of either implementation; rules that are easily missed."""
+"""Rows keep their ids and versions through operations of either implementation; edge cases of the format."""
 
 import io
 import shutil

@@ -1,4 +1,4 @@
-"""Datasets on S3, written and read by both implementations, and what a use of them costs in requests."""
+"""Datasets on S3, written and read by both implementations, and the number of requests of each operation."""
 
 import multiprocessing
 import os

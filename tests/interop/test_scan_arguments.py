@@ -1,4 +1,4 @@
-"""Arguments of scans beside columns and filters: the same batches, rows and errors as pylance."""
+"""Scan arguments other than columns and filters: the same batches, rows, and errors as in pylance."""
 
 import copy
 import pickle

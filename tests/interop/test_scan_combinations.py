@@ -1,4 +1,4 @@
-"""Random combinations of the arguments of a scan give the rows of pylance, in every format from 2.0."""
+"""Random combinations of scan arguments return the same rows as in pylance, in format 2.0 and later."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sessions: the names and the behavior of the reference."""
+"""Sessions have the names and the behavior of pylance."""
 
 import inspect
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables that keep ids and versions of rows in hidden columns of data files: read, and changed by both in turns."""
+"""Tables that store row ids and row versions in hidden columns of data files: read, and changed by both in turn."""
 
 from pathlib import Path
 

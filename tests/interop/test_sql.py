@@ -1,4 +1,4 @@
-"""``LanceDataset.sql``: the rows, schemas and refusals of pylance.
+"""``LanceDataset.sql`` returns the same rows and schemas, and refuses the same queries, as in pylance.
 
 One difference is documented in ``docs/concepts/predicates.md``: a condition that DataFusion does not pass to the scan
 distinguishes -0.0 from a literal zero.

@@ -1,4 +1,4 @@
-"""Indices that were built, or defined, on something that has changed: they never answer with old values, and stay."""
+"""Indices that were built or defined before a change never return old values, and are kept."""
 
 import glob
 import json

@@ -1,4 +1,4 @@
-"""Streaming a file of 4 GB stays below 600 MB resident."""
+"""Streaming a 4 GB file uses less than 600 MB of resident memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Files of 2.1 and 2.2 that are written here and read by pylance 14.0.2: every encoding, every option, and sizes.
+"""Files in formats 2.1 and 2.2, written by lance_core and read by pylance 14.0.2: every encoding, option, and size.
 
-The input is the oracle, as pylance has read defects of its own; full scan, take and range are compared with it.
+Full scans, takes, and ranges are compared with the input, because pylance misreads some files.
 """
 
 from __future__ import annotations

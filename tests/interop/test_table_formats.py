@@ -1,4 +1,4 @@
-"""Tables of every data file version: the same verbs with the same results, here and in pylance, in turns."""
+"""Tables of every data file version: the same operations have the same results in lance_core and pylance, in turn."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_a_0_1_table_without_rows_is_opened_by_both_libraries(uri: str) -> None:
     assert _values(uri, lance_core) == _values(uri, lance) == [("x", 1), ("y", 2)]
 
 
-def test_fragments_with_another_dictionary_are_not_committed(uri: str) -> None:
+def test_fragments_with_another_dictionary_are_refused(uri: str) -> None:
     lance_core.write_dataset(_dictionaries(["x", "y"], [1, 2]), uri, data_storage_version="0.1")
     first = lance_core.write_fragments(_dictionaries(["a"], [1]), uri)
     second = lance_core.write_fragments(_dictionaries(["b"], [1]), uri)
@@ -361,7 +361,7 @@ def test_fragments_with_another_dictionary_are_not_committed(uri: str) -> None:
     assert _values(uri, lance) == [("x", 1), ("y", 2), ("a", 1)]
 
 
-def test_fragments_written_by_pylance_bring_their_dictionaries(uri: str) -> None:
+def test_fragments_written_by_pylance_add_their_dictionaries_to_the_table(uri: str) -> None:
     """It commits such fragments without, to a table that it cannot open."""
     data = _dictionaries(["p", "q"], [3, 4])
     written = their_write_fragments(data, uri, mode="create", data_storage_version="0.1")

@@ -1,4 +1,4 @@
-"""What manifests say besides fragments: field records, primary keys, flags, and what a commit keeps."""
+"""Manifest contents other than fragments: fields, primary keys, flags, and what a commit preserves."""
 
 from __future__ import annotations
 

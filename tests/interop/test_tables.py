@@ -1,4 +1,4 @@
-"""Tables of the reference read and continued here, and the other way round."""
+"""Tables of each library, read and continued by the other."""
 
 import inspect
 import json

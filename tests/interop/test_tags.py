@@ -1,4 +1,4 @@
-"""Tags of the reference and ours: each reads, moves and deletes what the other made."""
+"""Tags of pylance and lance_core: each library reads, moves, and deletes tags of the other."""
 
 from collections.abc import Callable
 from datetime import timedelta

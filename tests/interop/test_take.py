@@ -1,4 +1,4 @@
-"""Scattered rows of single files: ours, pylance's and the input agree, whatever the type and the encoding."""
+"""Scattered rows of single files: lance_core, pylance, and the input agree for every type and encoding."""
 
 from __future__ import annotations
 

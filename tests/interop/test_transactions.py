@@ -1,4 +1,4 @@
-"""Transactions of the reference, read back and spelled by ours; what ours does at once or not at all."""
+"""Transactions of pylance, read and written again by lance_core, and transactions committed as a batch."""
 
 import shutil
 import warnings

@@ -1,4 +1,4 @@
-"""Traps of manifests and transactions, each with the reference on the other side."""
+"""Details of manifests and transactions that are easily missed, tested together with pylance."""
 
 import random
 from pathlib import Path
@@ -192,7 +192,7 @@ def test_the_deletion_flag_is_cleared_with_the_last_deletion_file(uri: str) -> N
     assert _flags(uri) == (0, 0)
 
 
-def test_files_of_another_version_set_a_flag_of_the_table(uri: str) -> None:
+def test_files_of_another_version_set_a_feature_flag_of_the_table(uri: str) -> None:
     """The reference cannot open a table of mixed files without the mark."""
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.2")
     older = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.1")

@@ -1,6 +1,6 @@
 """Every type in every version: written by one implementation, read by the other, or refused before a byte is written.
 
-What 0.1 keeps of a value is less than what it was given; there both must agree with each other.
+Format 0.1 does not preserve every value; there, both implementations must agree with each other.
 """
 
 import lance

@@ -1,4 +1,4 @@
-"""Rows that one library updates, beside the other: the same values, ids, fragments, transactions, and errors."""
+"""Updates by both libraries have the same values, row ids, fragments, transactions, and errors."""
 
 from __future__ import annotations
 

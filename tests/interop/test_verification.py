@@ -1,4 +1,4 @@
-"""find_faults(): finds each planted fault, and none in healthy tables, whichever library wrote them."""
+"""``find_faults()`` finds each injected fault, and none in healthy tables of either library."""
 
 from __future__ import annotations
 

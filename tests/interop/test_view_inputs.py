@@ -1,4 +1,4 @@
-"""Views of strings and bytes, as DuckDB and others return them: each verb stores what pylance stores."""
+"""String and binary views, as DuckDB returns them: each operation stores the same values as pylance."""
 
 from __future__ import annotations
 

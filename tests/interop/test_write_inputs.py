@@ -1,4 +1,4 @@
-"""Every kind of input becomes the rows and the schema that pylance makes of it, or is refused as by pylance."""
+"""Every kind of input is stored with the same rows and schema as by pylance, or is refused as by pylance."""
 
 from __future__ import annotations
 

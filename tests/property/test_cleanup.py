@@ -1,4 +1,4 @@
-"""Random lives of a table, random terms: the same files are left as by the reference, and all of them are needed."""
+"""Cleanups of random tables with random arguments leave the same files as pylance, and all of them are needed."""
 
 import shutil
 import tempfile

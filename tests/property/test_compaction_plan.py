@@ -1,7 +1,7 @@
-"""Random tables: the planner against the reference's, and compacting twice against compacting once.
+"""Random tables: compaction plans equal those of pylance, and a second compaction has nothing to do.
 
-A table is a list of fragments with some deleted rows each; indices are made between the appends, so that they answer
-for different fragments. Both planners get the same options.
+A table is a list of fragments with some deleted rows each; indices are created between the appends, so that they cover
+different fragments. Both planners get the same options.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random deletes, all planned on an early version and committed one after the other.
 
-The model is a set of rows per fragment. A delete lands unless one of its rows or fragments is gone; then the table
-stays what it was.
+The model is a set of rows per fragment. A delete is committed unless one of its rows or fragments was removed; then
+the table is unchanged.
 """
 
 import random

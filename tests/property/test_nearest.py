@@ -1,4 +1,4 @@
-"""Searches for near vectors return what comparing every vector in plain numpy returns, and what pylance returns."""
+"""Nearest-vector searches return the same rows as a comparison of all vectors in NumPy, and the same as pylance."""
 
 from __future__ import annotations
 

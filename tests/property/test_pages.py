@@ -1,4 +1,4 @@
-"""Random nested columns: what goes into pages comes out of them, whoever wrote or reads them.
+"""Random nested columns survive a round trip through pages, whichever library writes or reads them.
 
 Every seed builds one column of a random type (three levels deep, nulls and garbage under nulls everywhere, sliced
 children) in one to three pages, and checks

@@ -1,4 +1,4 @@
-"""Conditions on the rows of partitions: true for exactly those rows, whatever they contain, in both libraries."""
+"""Partition conditions select exactly the rows of their partitions in both libraries."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Operators without parentheses bind as in the reference: generated mixtures choose the same rows, or are refused."""
+"""Operators have the same precedence as in pylance: generated predicates select the same rows, or are refused."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Values of every two types compare as in the reference: the same rows, or neither library answers.
+"""Values of any two types compare as in pylance: both libraries select the same rows, or both refuse the predicate.
 
 Each type has mild values, which every cast between types takes, and wild ones at the limits of the type; a predicate
 is tried with both. Where the libraries differ on purpose, ``_may_differ`` says so:

@@ -1,4 +1,4 @@
-"""Predicates mean what they mean to the reference: generated ones choose the same rows in scans, counts, deletes."""
+"""Generated predicates select the same rows as in pylance, in scans, counts, and deletes."""
 
 import datetime as dt
 import shutil

@@ -1,4 +1,4 @@
-"""Sequences of row ids: the reference's bytes, its reading of ours, searches against a model, hostile bytes."""
+"""Row id sequences: bytes equal to those of pylance, searches compared with a model, and hostile bytes."""
 
 from typing import Any
 

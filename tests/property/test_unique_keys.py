@@ -1,4 +1,4 @@
-"""Repeated keys: as a count of all keys finds them."""
+"""Repeated keys equal those found by counting all keys."""
 
 from __future__ import annotations
 

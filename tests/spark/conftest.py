@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this directory, and a token for each write."""
+"""One Spark session for all tests in this directory, and a token for each write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs on a standalone cluster of two workers, with tables in S3: exact rows, whatever is killed."""
+"""Verbs on a standalone cluster of two workers, with tables in S3: rows are correct even if processes are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches made to fit: shared buffers, list lengths, nulls, slices, and copies of small columns."""
+"""Batches converted to a target schema: shared buffers, list lengths, nulls, slices, copies of small columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of a Spark Connect server: everything that a run does with Spark, and servers that are not there."""
+"""Sessions of a Spark Connect server: every use of Spark in a run, and unreachable servers."""
 
 from __future__ import annotations
 

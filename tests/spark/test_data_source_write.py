@@ -1,4 +1,4 @@
-"""Frames written through the data source ``lance``: modes, options, attempts, what is left behind."""
+"""Frames written through the data source ``lance``: modes, options, attempts, and leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's messages to typed errors. The texts are Spark 4.3's."""
+"""Translation of Spark's exceptions to typed errors. The messages are those of Spark 4.3."""
 
 from __future__ import annotations
 

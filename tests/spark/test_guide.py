@@ -1,4 +1,4 @@
-"""The examples of the guide run, one after the other, as they stand on the page."""
+"""The examples in the guide run in the order of the page."""
 
 from __future__ import annotations
 

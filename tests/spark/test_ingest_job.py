@@ -1,4 +1,4 @@
-"""The ingest job in process over a real Spark session: users' files in, and everything that can be wrong with them."""
+"""The ingest job, executed in process with a real Spark session: user files as sources, and errors in these files."""
 
 from __future__ import annotations
 

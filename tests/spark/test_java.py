@@ -1,4 +1,4 @@
-"""Which Java Spark is started with. The Javas here are shell scripts that answer like one."""
+"""The Java that Spark is started with. In these tests, shell scripts take the place of Java."""
 
 from __future__ import annotations
 

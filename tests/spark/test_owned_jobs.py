@@ -1,4 +1,4 @@
-"""Jobs of a block that fails: when the exception is outside, no task of theirs runs any more."""
+"""When a block that starts Spark jobs fails, none of their tasks runs after the exception leaves the block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs for one dataset in processes of their own, each with its Dagster instance and its Spark session."""
+"""Two runs for one dataset in separate processes, each with its own Dagster instance and Spark session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs for partitions over a real Spark session: what they replace, in how many commits, and what Dagster records."""
+"""Runs for partitions with a real Spark session: replaced rows, number of commits, and the events in Dagster."""
 
 from __future__ import annotations
 

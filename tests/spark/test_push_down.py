@@ -1,4 +1,4 @@
-"""Filters that Spark pushes to a table: the same rows as without, and little is read."""
+"""Filters that Spark pushes down to a table select the same rows as in Spark, and reduce what is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of datasets as DataFrames: rows, types, tasks."""
+"""Dataset versions read as DataFrames: rows, types, and tasks."""
 
 from __future__ import annotations
 

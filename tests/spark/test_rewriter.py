@@ -1,4 +1,4 @@
-"""Rewrite tasks executed by Spark: one task each, one attempt kept, nothing left behind."""
+"""Rewrite tasks executed by Spark: one Spark task each, one attempt kept, and no files left behind."""
 
 from __future__ import annotations
 

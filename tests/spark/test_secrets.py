@@ -1,4 +1,4 @@
-"""Credentials of a store: they reach the tasks, and nothing that Spark prints."""
+"""Storage credentials reach the tasks, but appear in nothing that Spark prints."""
 
 from __future__ import annotations
 

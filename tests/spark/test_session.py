@@ -1,4 +1,4 @@
-"""Settings, and a session's whole life in a process of its own."""
+"""Settings, and the start and end of a session in a separate process."""
 
 from __future__ import annotations
 

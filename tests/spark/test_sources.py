@@ -1,4 +1,4 @@
-"""Declared sources become frames, and what is wrong with one is named."""
+"""Declared sources become frames, and errors name what is wrong with a source."""
 
 from __future__ import annotations
 

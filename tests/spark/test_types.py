@@ -1,4 +1,4 @@
-"""Every type on its way through Spark: written by Spark and read again, and written by pylance and copied by Spark."""
+"""Every type in Spark: written and read back by Spark, and written by pylance and copied by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upserts by Spark: what a merge by one process changes, exactly once, whatever happens to tasks and other writers."""
+"""Upserts by Spark: the changes of a merge by one process, exactly once, despite failed tasks or other writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs by Spark: what the same verbs of lance_core change, whatever happens to tasks and other writers."""
+"""Verbs by Spark: the same changes as by lance_core, despite failed tasks and concurrent writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames written as fragments: what arrives, what is counted, what is left behind when tasks fail."""
+"""Frames written as fragments: stored rows, counts, and leftovers of failed tasks."""
 
 from __future__ import annotations
 

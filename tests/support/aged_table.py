@@ -1,4 +1,4 @@
-"""AgedTable: a table of the reference whose versions and files can be given any age.
+"""AgedTable: a table of pylance whose versions and files can be given any age.
 
 Each step runs one action, and makes what it left look as old as the test wants: the time in new manifests and the
 modification time of all new files.

@@ -1,6 +1,6 @@
 """Google Cloud Storage and Azure Blob Storage in small: the requests that gcsfs and adlfs make, over HTTP.
 
-Both keep the condition of a create unless they are told to pass it over.
+Both enforce the condition of a create unless they are told to ignore it.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Blocks of values and descriptions of their encoding, written shortly."""
+"""Blocks of values and descriptions of their encoding, in a short notation."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -1,4 +1,4 @@
-"""The choices in the page encodings: what the protocol declares, and what becomes of each arm."""
+"""The choices in the page encodings: what the proto files declare, and how each alternative is handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that mean the same, with garbage wherever a null at some level hides it."""
+"""Equal arrays with garbage in all values that are hidden by a null at some level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged data files: what they are made of, how they are damaged, and what may come of reading them.
+"""Damaged data files: their contents, how they are damaged, and the permitted outcomes of reading them.
 
 Whatever the bytes, reading ends with a table of the wanted schema that Arrow finds valid, or with a ``LanceError``: no
 other exception, no hang, and no memory that the size of the file does not justify.

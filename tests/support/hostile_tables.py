@@ -1,4 +1,4 @@
-"""Small tables in memory whose metadata is damaged, and what may come of using them.
+"""Small tables in memory whose metadata is damaged, and the permitted outcomes of using them.
 
 Whatever the bytes of a manifest, a deletion file or a ref, opening and reading ends with a table that Arrow finds
 valid, or with a ``LanceError``: no other exception, no hang, and no memory that the files do not justify.

@@ -1,4 +1,4 @@
-"""A process that changes rows and columns at once with others, and compacts, with either implementation.
+"""A process that changes rows and columns concurrently with other processes, and compacts, with either implementation.
 
 Run as ``python -m tests.support.mixed_writer library uri writer num_commits seed``. It says "ready", waits for a line,
 and in the end prints which rows of its own must be there, the value by the number, and whether its column must be. It

@@ -1,4 +1,4 @@
-"""Processes that append to one dataset at once, with either implementation."""
+"""Processes that append to one dataset concurrently, with either implementation."""
 
 import json
 from pathlib import Path
