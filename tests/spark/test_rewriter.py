@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,25 +66,15 @@ def test_rewriting_no_tasks_needs_no_session(uri: str, token: str) -> None:
 def in_workers(monkeypatch: pytest.MonkeyPatch, interfere: Callable[[int, int], None]) -> None:
     """Let ``interfere(partition, attempt)`` run in the workers when a rewrite has written its files."""
 
-    def execute_partition(settings: Any, batches: Any) -> Iterator[Any]:
-        # In a worker the module is the real one.
-        from lance_pipelines.spark import rewriter as module
+    real = rewriter._execute
 
-        real = module._execute
+    def execute(settings: Any, text: str) -> str:
+        result = real(settings, text)
+        task = TaskContext.get()
+        interfere(task.partitionId(), task.attemptNumber())
+        return result
 
-        def execute(settings: Any, text: str) -> str:
-            result = real(settings, text)
-            task = TaskContext.get()
-            interfere(task.partitionId(), task.attemptNumber())
-            return result
-
-        module._execute = execute
-        try:
-            yield from module._execute_partition(settings, batches)
-        finally:
-            module._execute = real
-
-    monkeypatch.setattr(rewriter, "_execute_partition", execute_partition)
+    monkeypatch.setattr(rewriter, "_execute", execute)
 
 
 @pytest.mark.slow
