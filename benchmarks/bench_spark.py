@@ -103,8 +103,8 @@ class Bench:
         for name, frame in (("write", self._frame()), ("write without vectors", self._frame().select(*PLAIN))):
             self._compare(
                 name,
-                ours=lambda frame=frame: self._write(frame, self._table("written")),  # type: ignore[misc]
-                theirs=lambda frame=frame: frame.write.mode("overwrite").parquet(  # type: ignore[misc]
+                ours=lambda frame=frame: self._write(frame, self._table("written")),  # type: ignore[misc]  # the default binds the loop variable
+                theirs=lambda frame=frame: frame.write.mode("overwrite").parquet(  # type: ignore[misc]  # the default binds the loop variable
                     str(self._home / "written.parquet")
                 ),
             )
@@ -117,8 +117,8 @@ class Bench:
         for columns in (["id"], ["id", "score", "word"]):
             self._compare(
                 f"read {', '.join(columns)}",
-                ours=lambda columns=columns: self._read(columns).toArrow(),  # type: ignore[misc]
-                theirs=lambda columns=columns: self._frame().select(*columns).toArrow(),  # type: ignore[misc]
+                ours=lambda columns=columns: self._read(columns).toArrow(),  # type: ignore[misc]  # the default binds the loop variable
+                theirs=lambda columns=columns: self._frame().select(*columns).toArrow(),  # type: ignore[misc]  # the default binds the loop variable
             )
 
     def compact(self) -> None:
