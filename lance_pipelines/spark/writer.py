@@ -66,6 +66,8 @@ _REPORT_DDL: Final = (
     "fragments STRING NOT NULL"
 )
 
+_OPTIMIZED_PLAN: Final = "== Optimized Logical Plan =="
+_COALESCED: Final = re.compile(r"Repartition \d+, false")
 _ESTIMATE: Final = re.compile(r"sizeInBytes=([\d.]+(?:E\+?\d+)?) (\w+)")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -192,7 +194,8 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
     Every task with rows writes at least one fragment. Therefore, partitions are merged until there is one for every
     ``partition_bytes`` of the size that Spark estimates, but not to fewer partitions than there are cores in the
     cluster. Merging does not move rows between machines. If Spark cannot estimate the size, it assumes a huge
-    DataFrame, and nothing is merged.
+    DataFrame, and nothing is merged. If the last operation of the DataFrame is ``coalesce``, its partitions are kept:
+    Spark's optimizer replaces two such operations in a row by the second one, even if that has more partitions.
 
     Args:
         frame: any DataFrame.
@@ -202,22 +205,27 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
         The DataFrame, with the same number of partitions or fewer.
     """
     try:
-        estimate = _estimated_bytes(frame)
+        node, estimate = _plan_estimate(frame)
     except (PySparkException, Py4JError, AttributeError) as error:
         _logger.debug("partitions are not merged, because there is no estimate of the DataFrame's size: %s", error)
+        return frame
+    if _COALESCED.match(node):
         return frame
     wanted = max(default_parallelism(frame.sparkSession), -(-estimate // partition_bytes))
     # More than Java's largest int is certainly more than the frame has.
     return frame if wanted >= 2**31 else frame.coalesce(wanted)
 
 
-def _estimated_bytes(frame: DataFrame) -> int:
-    """Return the size that Spark estimates, in bytes; far too large if it has no estimate."""
+def _plan_estimate(frame: DataFrame) -> tuple[str, int]:
+    """Return the last operation, and the size in bytes that Spark estimates; far too large if it has no estimate."""
     if hasattr(frame, "_jdf"):
-        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        return str(plan.simpleString(1)), int(str(plan.stats().sizeInBytes()))
     # Of a Spark Connect session, the estimate is only in the description of the plan, rounded.
-    found = _ESTIMATE.search(cast("Any", frame)._explain_string(mode="cost"))
-    return sys.maxsize if found is None else int(float(found[1]) * 1024 ** _UNITS.index(found[2]))
+    description = cast("Any", frame)._explain_string(mode="cost")
+    node = description.partition(_OPTIMIZED_PLAN)[2].lstrip()
+    found = _ESTIMATE.search(description)
+    return node, sys.maxsize if found is None else int(float(found[1]) * 1024 ** _UNITS.index(found[2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

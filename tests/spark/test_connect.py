@@ -50,6 +50,8 @@ from lance_pipelines.spark.connect_server import connect_server
 from lance_pipelines.spark.reader import read_version
 from lance_pipelines.spark.session import start_session, stop_session
 from lance_pipelines.spark.staging import rewrite_tasks, stage_write
+from lance_pipelines.spark.writer import coalesce_small_partitions
+from pyspark.sql.functions import spark_partition_id
 
 directory = Path(sys.argv[1])
 
@@ -77,6 +79,10 @@ with connect_server(settings, port=0) as server:
     else:
         raise AssertionError("a list of the wrong length was written")
     assert list((directory / "bad.lance").rglob("*.lance")) == []
+    merged = coalesce_small_partitions(remote.range(0, 100, 1, 8))
+    assert merged.select(spark_partition_id()).distinct().count() == 2
+    merged = coalesce_small_partitions(remote.range(0, 100, 1, 8).coalesce(1))
+    assert merged.select(spark_partition_id()).distinct().count() == 1
     uri = str(directory / "small.lance")
     for start in range(4):
         dataset = lance_core.write_dataset(pa.table({"id": [start]}), uri, mode="append" if start else "create")

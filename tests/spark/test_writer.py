@@ -33,6 +33,7 @@ from lance_core.errors import (
 )
 from lance_pipelines.spark.leftovers import discard_files
 from lance_pipelines.spark.schema import plan_target_schema
+from lance_pipelines.spark.worker_daemon import DAEMON_MODULE
 from lance_pipelines.spark.writer import FrameWrite, coalesce_small_partitions, write_frame
 
 pytestmark = pytest.mark.spark
@@ -171,6 +172,7 @@ def test_tiny_partitions_are_merged(spark: SparkSession, uri: str, token: str) -
     assert written.rows_counted == 10_000
     assert coalesce_small_partitions(frame, partition_bytes=8000).rdd.getNumPartitions() == 10
     assert coalesce_small_partitions(frame, partition_bytes=1).rdd.getNumPartitions() == 300
+    assert coalesce_small_partitions(frame.coalesce(1)).rdd.getNumPartitions() == 1
 
 
 def failing(frame: DataFrame, *, attempts: int, partition: int = 1) -> DataFrame:
@@ -333,7 +335,7 @@ def limit_file_sizes(num_bytes: int) -> None:
     """For the Python workers of this process's session, and those that they fork."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if any("pyspark.daemon" in argument for argument in process.cmdline()):
+            if any(argument in {DAEMON_MODULE, "pyspark.daemon"} for argument in process.cmdline()):
                 process.rlimit(resource.RLIMIT_FSIZE, (num_bytes, resource.RLIM_INFINITY))
 
 
