@@ -47,7 +47,7 @@ def _append_after_another(uri: str) -> Callable[[], object]:
 
 
 def _append_to_its_first_version(uri: str) -> Callable[[], object]:
-    """A change that was planned on version 1, which others have built on since."""
+    """Return an append that is planned on version 1, after which another writer commits."""
     shutil.rmtree(uri)
     lance_core.write_dataset(ROWS, uri)
     return _append_after_another(uri)
@@ -237,7 +237,7 @@ def test_concurrent_deletes_cross_only_modules_in_the_description_of_a_commit(ur
 def test_every_module_that_a_write_crosses_before_its_commit_is_in_its_description(
     tmp_path: Path, version: str, rows: pa.Table, exceptions: set[str], mode: str
 ) -> None:
-    # The first write of a format imports its modules, which then are on the stack of what they import.
+    # The first write in a format imports its modules, which would then appear in the call stacks.
     lance_core.write_dataset(rows, tmp_path / "first", data_storage_version=version)
     if mode == "append":
         lance_core.write_dataset(rows, tmp_path / "t", data_storage_version=version)
@@ -256,7 +256,7 @@ def test_description_names_existing_functions_of_at_most_twelve_modules(title: s
     check_steps(steps_of(title))
 
 
-def test_table_of_verbs_names_existing_functions() -> None:
+def test_verbs_description_names_existing_functions() -> None:
     check_steps(steps_of("Verbs"), max_modules=20)
 
 
@@ -290,8 +290,8 @@ def test_table_of_verbs_names_existing_functions() -> None:
         (_branch, set()),
     ],
 )
-def test_calls_of_verbs_never_enter_a_higher_layer(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
-    """A stream of rows that a package hands to one below is the only thing of its own that runs there."""
+def test_verbs_never_call_functions_of_a_higher_layer(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
+    """The only exceptions are streams of rows that a package passes to a lower one, which runs them."""
     contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
     [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     heights = {

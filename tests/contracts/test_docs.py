@@ -36,7 +36,7 @@ LINK = re.compile(r"\[[^\]\n]+\]\((?!https?://|#)([^)#\s(]+)\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_of_the_documentation_lead_to_existing_files(page: Path) -> None:
+def test_relative_links_in_the_documentation_lead_to_existing_files(page: Path) -> None:
     broken = [target for target in LINK.findall(page.read_text()) if not (page.parent / target).exists()]
     assert broken == []
 
@@ -47,25 +47,25 @@ def test_every_guide_and_concept_is_reachable_from_the_index() -> None:
     assert pages <= listed
 
 
-def test_public_modules_are_those_that_the_package_documents() -> None:
+def test_public_modules_equal_those_in_the_package_docstring() -> None:
     documented = set(re.findall(r"``([a-z]+)``", str(lance_core.__doc__)))
     assert documented == PUBLIC_MODULES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_of_the_documentation_import_only_public_names(page: Path) -> None:
+def test_documentation_examples_import_only_public_names(page: Path) -> None:
     assert [name for name in _imported(page.read_text()) if not _is_public(name)] == []
 
 
 @pytest.mark.parametrize("folder", ["concepts", "guides"])
-def test_pages_for_users_mention_only_public_modules_by_their_dotted_names(folder: str) -> None:
+def test_user_documentation_contains_only_public_dotted_names(folder: str) -> None:
     mentioned = {name for page in (ROOT / "docs" / folder).glob("*.md") for name in MENTION.findall(page.read_text())}
-    # Of the last two, one is a command, and the other is the package of a protobuf file.
+    # "cli" is part of a command, and "columns" of the package name of a protobuf file.
     assert mentioned <= PUBLIC_MODULES | set(lance_core.__all__) | {"cli", "columns"}
 
 
 def _imported(text: str) -> list[str]:
-    """Return the names that examples import from ``lance_core``, dotted."""
+    """Return the dotted names that examples import from ``lance_core``."""
     names = []
     for indent, body in EXAMPLE.findall(text):
         for node in ast.walk(ast.parse(re.sub(rf"^{indent}", "", body, flags=re.MULTILINE))):

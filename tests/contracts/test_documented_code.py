@@ -1,4 +1,4 @@
-"""A test runs every code block of the README and the guides, unless a comment says why not."""
+"""Tests run every code block in the README and the guides, unless a comment gives a reason not to."""
 
 from tests.support.documentation import ROOT, all_blocks
 

@@ -84,7 +84,7 @@ def test_an_error_is_caught_as_each_of_its_builtin_bases(cls: type[LanceError]) 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda each: each.__name__)
-def test_an_error_survives_pickle(cls: type[LanceError], protocol: int) -> None:
+def test_an_error_survives_pickling(cls: type[LanceError], protocol: int) -> None:
     error = cls("what happened", path="a/b", version=3)
     copy = pickle.loads(pickle.dumps(error, protocol))
     assert type(copy) is cls
@@ -93,5 +93,5 @@ def test_an_error_survives_pickle(cls: type[LanceError], protocol: int) -> None:
     assert copy.kind is cls.kind
 
 
-def test_an_error_without_a_message_has_an_empty_text() -> None:
+def test_an_error_without_a_message_converts_to_an_empty_string() -> None:
     assert all(str(each()) == "" and not each().context for each in CLASSES)

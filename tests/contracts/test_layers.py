@@ -54,15 +54,15 @@ def test_no_module_imports_itself_through_other_modules_or_its_package() -> None
     assert len(list(TopologicalSorter(imports).static_order())) == len(graph.modules)
 
 
-def test_modules_are_named_in_import_statements_which_the_contracts_see() -> None:
-    """Other means serve packages that load their names when needed, compiled kernels, and modules that users name."""
+def test_modules_are_imported_only_by_statements_that_the_contracts_check() -> None:
+    """The exceptions are lazily loaded names of packages, compiled kernels, and modules that users specify."""
     hidden = {
         str(path.relative_to(ROOT))
         for package in ("lance_core", "lance_pipelines")
         for path in (ROOT / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "importlib.import_module")
-        if not re.match(r"'(?!lance_)", ast.unparse(node.args[0]))  # the literal name of a module of another library
+        if not re.match(r"'(?!lance_)", ast.unparse(node.args[0]))  # the literal name of another library's module
     }
     assert {path for path in hidden if not path.endswith("__init__.py")} == {
         "lance_core/dataset.py",
@@ -73,7 +73,7 @@ def test_modules_are_named_in_import_statements_which_the_contracts_see() -> Non
     }
 
 
-def test_pipelines_reach_no_internal_object_through_a_public_one() -> None:
+def test_lance_pipelines_accesses_no_internal_object_through_a_public_object() -> None:
     reached = [
         f"{path.relative_to(ROOT)}:{node.lineno}: .{node.attr}"
         for path in sorted((ROOT / "lance_pipelines").rglob("*.py"))
@@ -83,7 +83,7 @@ def test_pipelines_reach_no_internal_object_through_a_public_one() -> None:
     assert reached == []
 
 
-def test_pipelines_name_only_public_parts_of_lance_core() -> None:
+def test_lance_pipelines_uses_only_public_parts_of_lance_core() -> None:
     # The import contract sees import statements, but neither attributes of the imported package nor names in strings.
     named = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
@@ -109,7 +109,7 @@ def test_pipelines_name_only_public_parts_of_lance_core() -> None:
         "import lance_core\ngetattr(lance_core, 'table')",
     ],
 )
-def test_references_to_internal_parts_of_lance_core_are_found_in_every_spelling(source: str) -> None:
+def test_internal_references_to_lance_core_are_detected_in_every_spelling(source: str) -> None:
     assert [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
 
 
@@ -122,12 +122,12 @@ def test_references_to_internal_parts_of_lance_core_are_found_in_every_spelling(
         "'lance_core.table is not imported'",
     ],
 )
-def test_references_to_public_parts_of_lance_core_and_plain_sentences_are_accepted(source: str) -> None:
+def test_public_references_to_lance_core_and_ordinary_text_are_accepted(source: str) -> None:
     assert not [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
 
 
 def _names_in_lance_core(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the lines and the dotted names, without the package, of what a module takes from ``lance_core`` by name."""
+    """Yield the line and dotted name, without the package, of each object that a module uses from ``lance_core``."""
     packages = {
         name.asname or "lance_core"
         for node in ast.walk(tree)
@@ -147,7 +147,7 @@ def _names_in_lance_core(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _below(node: ast.expr, packages: set[str]) -> str | None:
-    """Return the dotted name of an attribute of one of the packages; None for those of other objects."""
+    """Return the dotted name of an attribute of one of the packages, or None for attributes of other objects."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.insert(0, node.attr)
@@ -164,5 +164,5 @@ def _is_public(name: str) -> bool:
 
 def _is_internal(node: ast.Attribute) -> bool:
     outer = node.value.attr if isinstance(node.value, ast.Attribute) else None
-    # The messages of a manifest and of a fragment are protobuf's; errors and events have texts of this name.
+    # In manifests and fragments, `message` is a protobuf message; in errors and events, it is a text.
     return node.attr in INTERNAL_ATTRIBUTES or outer == "message" or (outer, node.attr) in INTERNAL_CHAINS

@@ -1,4 +1,4 @@
-"""The pinned versions are listed in two places, because two tools read them; both lists must be the same."""
+"""The pinned versions are listed in two files, because two tools read them; the lists must be identical."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ def test_constraints_file_and_uv_constraints_agree():
     assert pinned_for_pip == project["tool"]["uv"]["constraint-dependencies"]
 
 
-def test_every_pin_is_exact_and_holds_no_address():
+def test_every_pin_is_exact_and_contains_no_url():
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+( ; .+)?", line), line
         assert "://" not in line

@@ -142,7 +142,7 @@ def test_hand_written_bytes_survive_a_round_trip(name: str) -> None:
     assert message.SerializeToString(deterministic=True) == raw
 
 
-def test_hand_written_bytes_parse_to_the_values_they_encode() -> None:
+def test_hand_written_bytes_are_parsed_to_the_values_that_they_encode() -> None:
     descriptor = pb_file.FileDescriptor.FromString(bytes.fromhex(FILE_DESCRIPTOR_2_2))
     (field,) = descriptor.schema.fields
     assert (field.name, field.id, field.parent_id, field.logical_type) == ("x", 0, -1, "int32")
@@ -170,7 +170,7 @@ def test_hand_written_bytes_parse_to_the_values_they_encode() -> None:
     assert (sequence.segments[0].range.start, sequence.segments[0].range.end) == (10, 20)
 
 
-def test_empty_sub_messages_reach_the_wire() -> None:
+def test_empty_submessages_are_serialized() -> None:
     flat = pb20.Flat(bits_per_value=1)
     flat.buffer.SetInParent()
     assert flat.SerializeToString().hex() == "08011200"
@@ -182,7 +182,7 @@ def test_empty_sub_messages_reach_the_wire() -> None:
     assert fragment.SerializeToString().hex() == "6200"
 
 
-# Absent and zero (or empty) differ in meaning for these fields.
+# For these fields, an absent value and a zero (or empty) value have different meanings.
 PRESENCE_FIELDS = [
     (pb_table.Manifest, ["index_section", "max_fragment_id", "branch", "transaction_section"]),
     (
@@ -275,7 +275,7 @@ Piece = tuple[type[Message], bytes]
 
 
 def manifest_pieces(raw: bytes) -> Iterator[Piece]:
-    """Yield every message of a manifest file with its original bytes."""
+    """Yield every message in a manifest file with its original bytes."""
     position, major, minor, magic = struct.unpack("<qHH4s", raw[-16:])
     assert (major, minor, magic) == (0, 2, b"LANC")
     content = prefixed(raw, position)
@@ -301,7 +301,7 @@ def manifest_pieces(raw: bytes) -> Iterator[Piece]:
 
 
 def data_file_pieces(raw: bytes) -> Iterator[Piece]:
-    """Yield every message of a data file of any version with its original bytes."""
+    """Yield every message in a data file of any version with its original bytes."""
     major, minor, magic = struct.unpack("<HH4s", raw[-8:])
     assert magic == b"LANC"
     if (major, minor) in ((0, 1), (0, 2)):
@@ -326,7 +326,7 @@ def data_file_pieces(raw: bytes) -> Iterator[Piece]:
 
 
 def table_pieces(root: Path) -> Iterator[tuple[str, type[Message], bytes]]:
-    """Yield every message of a table's files."""
+    """Yield every message in a table's files."""
     for path in sorted(root.glob("_versions/*.manifest")):
         for message_type, raw in manifest_pieces(path.read_bytes()):
             yield path.name, message_type, raw
@@ -365,7 +365,7 @@ def rows(start: int, stop: int) -> pa.Table:
 
 
 def write_history(root: Path, data_storage_version: str, *, stable_row_ids: bool) -> None:
-    """Let pylance apply one of every change it offers for the given format."""
+    """Make pylance apply each kind of change that it offers for the given format."""
     uri = str(root)
     dataset = lance.write_dataset(
         rows(0, 3000),
@@ -403,7 +403,7 @@ def write_history(root: Path, data_storage_version: str, *, stable_row_ids: bool
 
 @dataclass(frozen=True)
 class History:
-    """A kind of table that pylance is asked to write."""
+    """A kind of table that pylance writes."""
 
     data_storage_version: str
     stable_row_ids: bool
@@ -441,7 +441,7 @@ def check_piece(origin: str, message_type: type[Message], raw: bytes) -> None:
     assert message_type.FromString(again) == message, origin
 
 
-def test_every_message_of_a_pylance_table_has_no_unknown_fields(table_root: Path) -> None:
+def test_messages_of_a_pylance_table_have_no_unknown_fields(table_root: Path) -> None:
     seen: Counter[str] = Counter()
     operations: set[str | None] = set()
     for origin, message_type, raw in table_pieces(table_root):
@@ -599,7 +599,7 @@ EXPECTED_ARMS = {
 
 
 @pytest.mark.parametrize("version", EXPECTED_ARMS)
-def test_every_encoding_that_pylance_chooses_has_no_unknown_fields(version: str, tmp_path: Path) -> None:
+def test_encodings_that_pylance_chooses_have_no_unknown_fields(version: str, tmp_path: Path) -> None:
     arms: set[str] = set()
     for name, array in encoding_columns().items():
         if name in NOT_IN_VERSION[version]:
@@ -706,7 +706,7 @@ def probes(
 
 
 def complaint(attempt: Callable[[], object]) -> str:
-    """Return what the protobuf decoder of pylance says about bytes that it must refuse."""
+    """Return the error that the protobuf decoder of pylance reports for invalid bytes."""
     with pytest.raises((ValueError, OSError, RuntimeError), match="decode Protobuf") as caught:
         attempt()
     return str(caught.value).partition("decode Protobuf message: ")[2]

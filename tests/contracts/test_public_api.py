@@ -333,7 +333,7 @@ def test_datasets_and_fragments_have_exactly_the_listed_members_of_pylance(
     assert missing <= DATASET_EXTRAS | FRAGMENT_EXTRAS
 
 
-def test_operation_classes_beyond_those_of_pylance_are_the_listed_ones() -> None:
+def test_operation_classes_that_pylance_lacks_are_exactly_the_listed_classes() -> None:
     ours, theirs = (
         {name for name in dir(each) if not name.startswith("_")}
         for each in (lance_core.LanceOperation, lance.LanceOperation)
@@ -353,7 +353,7 @@ def _parameters(function: object) -> list[inspect.Parameter]:
 
 def _comparable(parameter: inspect.Parameter) -> tuple[str, object, object]:
     default = parameter.default
-    # A list that is made anew stands for what the reference spells as None.
+    # An empty list corresponds to None in the reference's signature.
     return parameter.name, parameter.kind, None if "factory" in type(default).__name__.lower() else default
 
 

@@ -41,7 +41,7 @@ OURS_ONLY = {"optimize": {"PlanFigures", "RewriteCommit", "commit_rewrites", "pl
 
 
 def reference_names(module: str) -> set[str]:
-    """What the reference's module offers: public names, but for those of other libraries that it imports."""
+    """Return the public names of the reference's module, except names imported from other libraries."""
     reference = importlib.import_module(f"lance.{module}")
     names = {name for name, value in vars(reference).items() if not name.startswith("_") and _is_its_own(name, value)}
     return names | FOR_TYPE_CHECKERS.get(module, set())
@@ -57,8 +57,8 @@ def _is_its_own(name: str, value: object) -> bool:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_listed_name_is_one_of_pylance(module: str) -> None:
-    # The reference first: its module of Arrow types cannot be imported after ours.
+def test_every_listed_name_exists_in_pylance(module: str) -> None:
+    # Import the reference first: its module of Arrow types cannot be imported after ours.
     names = reference_names(module)
     ours = importlib.import_module(f"lance_core.{module}")
     assert set(ours.__all__) - OURS_ONLY.get(module, set()) <= names
@@ -75,7 +75,7 @@ def test_a_name_is_the_same_object_in_every_module_that_exports_it(module: str) 
 
 
 @pytest.mark.parametrize("name", ["LANCE_COMMIT_MESSAGE_KEY", "DEFAULT_BLOB_BUFFER_SIZE"])
-def test_constants_of_datasets_have_the_value_of_pylance(name: str) -> None:
+def test_dataset_constants_have_the_same_values_as_in_pylance(name: str) -> None:
     ours, reference = (importlib.import_module(f"{library}.dataset") for library in ("lance_core", "lance"))
     assert getattr(ours, name) == getattr(reference, name)
 
@@ -101,13 +101,13 @@ def test_lance_core_dataset_remains_a_function_after_the_module_is_imported(stat
 
 
 @pytest.mark.parametrize("module", sorted({*MODULES, "errors", "metadata", "repair"} - {"dataset"}))
-def test_public_module_is_an_attribute_after_the_import_of_the_package(module: str) -> None:
+def test_public_module_is_an_attribute_of_the_package_after_the_package_is_imported(module: str) -> None:
     program = f"import lance_core, types\nassert type(lance_core.{module}) is types.ModuleType"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr == ""
 
 
-def test_dataset_module_refuses_unknown_names() -> None:
+def test_dataset_module_rejects_unknown_names() -> None:
     module = importlib.import_module("lance_core.dataset")
     with pytest.raises(AttributeError, match="no attribute 'teleport'"):
         operator.attrgetter("teleport")(module)

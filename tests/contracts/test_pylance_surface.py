@@ -51,7 +51,7 @@ def dataset(tmp_path: Path) -> lance_core.LanceDataset:
 
 
 def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None:
-    # In a process of its own, because it imports every module of pylance.
+    # In a separate process, because the script imports every module of pylance.
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / "pylance_surface.py", "--check"], capture_output=True, text=True, check=False
     )
@@ -93,7 +93,7 @@ def test_message_in_the_migration_guide_matches_the_actual_message(dataset: lanc
 
 
 @pytest.mark.parametrize("key", ABSENT)
-def test_names_in_a_reason_exist(key: str) -> None:
+def test_names_in_the_reasons_for_absence_exist(key: str) -> None:
     names = {code.partition("(")[0] for code in CODE.findall(ABSENT[key])} - ATTRIBUTES
     roots = ("", "lance_core.", "lance_core.LanceDataset.", "lance_core.LanceFragment.")
     assert [name for name in names if NAME.fullmatch(name) and not any(locate(root + name) for root in roots)] == []
@@ -170,7 +170,7 @@ def test_class_that_explains_absent_members_can_be_abstract(dataset: lance_core.
         type("Unchecked", (lance_core.LanceDataset, Checked), {})(dataset.uri)
 
 
-def test_handles_that_explain_absent_members_are_pickled_copied_and_mocked(dataset: lance_core.LanceDataset) -> None:
+def test_handles_that_explain_absent_members_can_be_pickled_copied_and_mocked(dataset: lance_core.LanceDataset) -> None:
     for handle in (dataset, dataset.get_fragments()[0]):
         for twin in (pickle.loads(pickle.dumps(handle)), copy.copy(handle), copy.deepcopy(handle)):
             assert type(twin) is type(handle)

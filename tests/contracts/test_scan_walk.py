@@ -31,7 +31,7 @@ SOURCES_0_1 = {"file/v0_1/fields"}
 def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A table of each kind: as written, with deleted rows, and in two older formats."""
     root = tmp_path_factory.mktemp("walk")
-    # Three fragments: the second and the third are read together.
+    # Three fragments, of which the second and the third are read together.
     for name, rows, version in [
         ("whole", ROWS, None),
         ("deleted", ROWS, None),

@@ -14,14 +14,14 @@ from tests.support.encoding_choices import ARRAY_ENCODING, COLUMN_ENCODING, DECO
 GOLDENS = ROOT / "tests" / "golden" / "data"
 USED = {choice: arms for choice, arms in DECODED.items() if choice != COLUMN_ENCODING}
 HAND_MADE = {
-    # No release writes them; the reference reads them.
+    # No release writes these encodings, but the reference reads them.
     (ARRAY_ENCODING, "bitpacked"): "tests/unit/encodings/v2_0",
     (ARRAY_ENCODING, "fixed_size_binary"): "tests/unit/encodings/v2_0",
 }
 
 
 def used_arms(message):
-    """(oneof, arm) of everything that is set in a description."""
+    """Return (oneof, arm) for each alternative that is set in an encoding description."""
     for choice in message.DESCRIPTOR.oneofs:
         arm = message.WhichOneof(choice.name)
         if arm is not None and choice.full_name in USED:
@@ -33,7 +33,7 @@ def used_arms(message):
 
 
 def arms_of_file(path):
-    """The arms of a file of version 2.0 or later, which is read as a whole."""
+    """Return the arms of a file of version 2.0 or later after reading the whole file."""
     reader = LanceFileReader(path)
     assert reader.read_all().to_table().num_rows == reader.num_rows()
     columns = reader._reader.column_metadatas
@@ -41,7 +41,7 @@ def arms_of_file(path):
 
 
 def columns_for_every_arm(version):
-    """Columns that make the writer use each encoding it has."""
+    """Return columns that make the writer use every encoding that it supports."""
     count = 3000
     texts = [f"https://example.com/{number * 7919 % 10007}/page" for number in range(count)]
     lists = [[number] * (number % 3) for number in range(count)]
@@ -73,7 +73,7 @@ def columns_for_every_arm(version):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The arms of files that this library writes, and reads."""
+    """The arms of files that this library writes and reads back."""
     found = set()
     for version in ["2.0", "2.1", "2.2"]:
         for number, (array, options) in enumerate(columns_for_every_arm(version)):
@@ -88,7 +88,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """The arms of files that releases of pylance wrote."""
+    """The arms of files written by releases of pylance."""
     root, found = tmp_path_factory.mktemp("goldens"), set()
     for release in ["0.16.0", "14.0.2"]:
         with zipfile.ZipFile(GOLDENS / f"{release}.zip") as archive:

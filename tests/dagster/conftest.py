@@ -37,7 +37,7 @@ INGEST = "installed_files__ingest"
 
 @dataclass
 class Project:
-    """Definitions of one dataset named ``events``, and what the write step will find in its source."""
+    """Definitions of one dataset named ``events``, and the tables that its source will return."""
 
     uri: str
     rows: list[pa.Table]
@@ -71,7 +71,7 @@ class Project:
         partitions=(),
         open_asset=None,
     ) -> Staging:
-        """Stands in for ``stage_write``: the next table instead of a source, no Spark."""
+        """Replaces ``stage_write``: stages the next table instead of the rows of a source, without Spark."""
         self.declarations.append(declaration)
         rows = self.rows.pop(0)
         plan = plan_write(declaration)
@@ -102,7 +102,7 @@ class Project:
 
 @pytest.fixture(autouse=True, scope="session")
 def _revisions_are_loaded_once() -> Iterator[None]:
-    """Each instance notes the latest revision of its database, which is found by loading a hundred modules."""
+    """Load the database revisions once, because each new instance looks them up by importing a hundred modules."""
     loaded: dict[str | None, ScriptDirectory] = {}
     load = ScriptDirectory.from_config
 
@@ -117,7 +117,7 @@ def _revisions_are_loaded_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_failures() -> Iterator[None]:
-    """What a failed step says when its process ends is not for the process of the tests."""
+    """Discard the messages of failed steps, which would be printed when the test process exits."""
     yield
     failures_module._failures.clear()
 
@@ -145,7 +145,7 @@ runpy.run_module("dagster", run_name="__main__", alter_sys=True)
 
 @dataclass
 class CommandLine:
-    """``dagster`` started in a directory of its own, as a user would."""
+    """Starts ``dagster`` in a separate directory, as a user does."""
 
     directory: Path
     environment: dict[str, str]
@@ -153,7 +153,7 @@ class CommandLine:
     def start(
         self, *arguments: str, max_file_bytes: int | None = None, output: IO[str] | int = subprocess.PIPE
     ) -> subprocess.Popen[str]:
-        """Start ``dagster`` in a process group of its own, optionally unable to write larger files."""
+        """Start ``dagster`` in a separate process group, optionally with a limit on the size of files."""
         program = ["-m", "dagster"] if max_file_bytes is None else ["-c", _LIMITED, str(max_file_bytes)]
         return subprocess.Popen(
             [sys.executable, *program, *arguments],
@@ -191,11 +191,11 @@ def _command_line(directory: Path, home: Path | None, **variables: str) -> Comma
 
 @pytest.fixture
 def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandLine]:
-    """Makes a command line; without ``home`` there is no DAGSTER_HOME, as on a fresh machine."""
+    """Creates a command line; without ``home``, DAGSTER_HOME is not set, as on a new machine."""
 
     def make(home: Path | None = None, **variables: str) -> CommandLine:
         if home is not None:
-            # The file names the variable, also when a test opens the instance itself.
+            # The file refers to the variable, which must also be set when a test opens the instance itself.
             monkeypatch.setenv("DAGSTER_HOME", str(home))
         return _command_line(tmp_path / "work", home, **variables)
 
@@ -204,7 +204,7 @@ def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 
 @pytest.fixture(scope="module")
 def server_command_line(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """The command line of whoever started the web server: the same directory and the same instance."""
+    """The command line with the directory and the instance of the web server."""
     directory = tmp_path_factory.mktemp("server")
     dagster = _command_line(directory / "work", directory / "home")
     shutil.copy(REPOSITORY / "workspace.yaml", dagster.directory)
@@ -213,7 +213,7 @@ def server_command_line(tmp_path_factory: pytest.TempPathFactory) -> CommandLine
 
 @pytest.fixture(scope="module")
 def web_server(server_command_line: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """One ``dagster dev`` for all tests of a file, as the README starts it: beside the project's ``workspace.yaml``."""
+    """One ``dagster dev`` for all tests in a file, started as in the README with the project's ``workspace.yaml``."""
     log = tmp_path_factory.mktemp("log") / "dagster-dev.log"
     with dev_server(server_command_line.start, log, location="lance_pipelines.definitions") as server:
         yield server

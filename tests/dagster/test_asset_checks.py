@@ -70,7 +70,7 @@ def test_the_check_job_evaluates_all_checks_in_one_step(uri, instance) -> None:
     assert [event.step_key for event in result.get_step_success_events()] == ["lake__events__run_checks"]
 
 
-def test_an_evaluation_shows_what_was_found_in_which_version(uri, instance) -> None:
+def test_an_evaluation_shows_the_problem_and_the_examined_version(uri, instance) -> None:
     found = run(instance, definitions(uri, key=["id"]), {"only": ["key_unique"]}).get_asset_check_evaluations()
     (evaluation,) = found
     assert evaluation.asset_key == KEY
@@ -115,20 +115,20 @@ def test_checks_executed_from_the_asset_have_the_tags_of_the_job(uri, instance) 
     assert run.tags.items() >= job_tags("check", "lake__events").items()
 
 
-def test_an_unknown_check_is_refused_in_one_line(uri, instance) -> None:
+def test_an_unknown_check_is_refused_with_a_one_line_error(uri, instance) -> None:
     result = run(instance, definitions(uri), {"only": ["row"]})
     (event,) = result.get_step_failure_events()
     description = event.step_failure_data.user_failure_data.description
     assert description.startswith("lake__events: unknown checks ['row']; the dataset has ['rows', ")
 
 
-def test_a_check_of_a_missing_dataset_fails_in_one_line(tmp_path, instance) -> None:
+def test_a_check_of_a_missing_dataset_fails_with_a_one_line_error(tmp_path, instance) -> None:
     result = run(instance, definitions(str(tmp_path / "none.lance")))
     (event,) = result.get_step_failure_events()
     assert event.step_failure_data.user_failure_data.description.endswith("[DatasetNotFoundError]")
 
 
-def test_a_schema_change_is_reported_once(uri, instance) -> None:
+def test_a_schema_change_is_reported_only_by_the_first_check_after_it(uri, instance) -> None:
     defs = definitions(uri)
     for expected in (True, True):
         assert results(run(instance, defs, {"only": ["schema"]})) == {"schema": (expected, "WARN")}
@@ -139,7 +139,7 @@ def test_a_schema_change_is_reported_once(uri, instance) -> None:
     assert results(run(instance, defs, {"only": ["schema"]})) == {"schema": (True, "WARN")}
 
 
-def test_row_counts_are_compared_with_the_event_of_the_version(uri, instance) -> None:
+def test_row_count_is_compared_with_the_event_of_the_checked_version(uri, instance) -> None:
     for rows in (7, 9):
         metadata = {"lance/version": rows - 7 + 1, "dagster/row_count": rows, "dagster/uri": uri}
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata=metadata))
@@ -153,7 +153,7 @@ def test_events_of_another_location_are_ignored(uri, instance) -> None:
     assert results(run(instance, definitions(uri), {"only": ["rows"]})) == {"rows": (True, "ERROR")}
 
 
-def test_the_version_is_leased_during_expensive_checks_and_released_afterwards(uri, instance, monkeypatch) -> None:
+def test_the_version_is_leased_during_expensive_checks_and_released_afterward(uri, instance, monkeypatch) -> None:
     seen = []
 
     def look(subject) -> rules.Finding:
@@ -169,7 +169,7 @@ def test_the_version_is_leased_during_expensive_checks_and_released_afterwards(u
     assert named_versions(lance_core.dataset(uri).log) == set()
 
 
-def test_an_ingest_evaluates_the_cheap_checks_of_its_version(project, instance) -> None:
+def test_an_ingest_evaluates_the_cheap_checks_on_its_version(project, instance) -> None:
     result = project.run(instance)
     evaluations = {each.check_name: each for each in result.get_asset_check_evaluations()}
     assert {name: each.passed for name, each in evaluations.items()} == dict.fromkeys(

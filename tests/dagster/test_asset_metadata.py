@@ -1,3 +1,5 @@
+"""The metadata that describes the columns of an asset."""
+
 from __future__ import annotations
 
 import dagster as dg

@@ -23,7 +23,7 @@ EVENTS = dg.AssetKey("events")
 
 @dg.asset(name="events")
 def events_asset() -> None:
-    """Stands for a dataset; its events are reported by hand."""
+    """Represents a dataset whose events the tests report."""
 
 
 @dg.asset(deps=["events"], automation_condition=on_new_data())
@@ -49,7 +49,7 @@ class Automated:
         return {"dataset": "events", "uri": self.uri, "op": op, "report_metadata": {}, "version": version}
 
     def change(self) -> None:
-        """New rows, reported by the run that wrote them."""
+        """Report new rows as the run that wrote them does."""
         event = dataset_materialization(**self.arguments("ingest", self.append()))
         self.instance.report_runless_asset_event(event)
 
@@ -57,14 +57,14 @@ class Automated:
         assert dg.materialize([events_asset, report], selection=[report], instance=self.instance).success
 
     def tick(self) -> int:
-        """How many runs of the downstream asset a tick asks for; they are done at once."""
+        """Return the number of downstream runs that a tick requests, after executing them."""
         requested = self.evaluate()
         if requested:
             self.run_downstream()
         return requested
 
     def evaluate(self) -> int:
-        """How many runs of the downstream asset a tick asks for."""
+        """Return the number of downstream runs that a tick requests."""
         result = dg.evaluate_automation_conditions(
             defs=self.defs, instance=self.instance, cursor=self.cursor, asset_selection=dg.AssetSelection.all()
         )
@@ -74,7 +74,7 @@ class Automated:
 
 @pytest.fixture
 def automated(instance: dg.DagsterInstance, tmp_path: Path) -> Automated:
-    """The first version is there, and downstream has seen it."""
+    """A dataset whose first version has been processed by the downstream asset."""
     automated = Automated(instance, str(tmp_path / "events.lance"))
     automated.change()
     automated.run_downstream()
@@ -118,12 +118,12 @@ def test_maintenance_triggers_no_downstream_run(automated) -> None:
 
 
 def test_the_same_data_reported_again_triggers_no_downstream_run(automated) -> None:
-    """An ingest without new rows materializes the data version that was there."""
+    """An ingest without new rows is a materialization with an unchanged data version."""
     automated.instance.report_runless_asset_event(dataset_materialization(**automated.arguments("ingest", 1)))
     assert [automated.tick(), automated.tick()] == [0, 0]
 
 
-def test_every_change_triggers_a_run_when_each_tick_also_sees_a_run(automated) -> None:
+def test_consecutive_changes_each_trigger_a_run_when_the_tick_also_sees_the_previous_run(automated) -> None:
     for _ in range(3):
         automated.change()
         assert automated.tick() == 1
@@ -167,7 +167,7 @@ def test_several_changes_between_two_ticks_trigger_one_run(automated) -> None:
 
 @pytest.mark.parametrize("num_changes", [1, 2])
 def test_changes_recorded_while_a_tick_begins_trigger_one_run(automated, tmp_path, monkeypatch, num_changes) -> None:
-    """A tick notes how far the event log goes, and then reads events; the version sensor reports in between."""
+    """The version sensor reports after a tick notes the end of the event log and before it reads the events."""
     monkeypatch.setenv(SETTLE_VARIABLE, "")
     monkeypatch.delenv(SETTLE_VARIABLE)
     LockedSqliteStorage.from_local(str(tmp_path / "instance"))
@@ -194,8 +194,8 @@ def test_an_asset_missing_at_the_first_tick_runs_only_after_the_next_change(inst
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_assets_further_downstream_run_in_the_same_run(instance, tmp_path) -> None:
-    """A change makes one run of the whole chain, not one for each link."""
+def test_all_downstream_assets_of_a_chain_are_updated_in_one_run(instance, tmp_path) -> None:
+    """A change triggers one run of the entire chain, not one run for each asset."""
 
     @dg.asset(deps=[report], automation_condition=on_new_data())
     def summary() -> None:
@@ -213,5 +213,5 @@ def test_assets_further_downstream_run_in_the_same_run(instance, tmp_path) -> No
     assert [automated.evaluate(), automated.evaluate()] == [0, 0]
 
 
-def test_the_automation_condition_has_a_name_in_the_web_interface() -> None:
+def test_the_automation_condition_is_labeled_with_its_function_name() -> None:
     assert on_new_data().get_label() == "on_new_data"

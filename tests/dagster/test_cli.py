@@ -34,7 +34,7 @@ SEEN: list[dict[str, Any]] = []
 
 
 class SeenSpark(SparkResource):
-    """Notes the properties that it was configured with."""
+    """Records the properties with which the session was configured."""
 
     @property
     def spark_session(self) -> Any:
@@ -51,7 +51,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.fixture
 def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Makes a module with the definitions of some datasets; returns its name."""
+    """Create a module with the definitions of some datasets, and return its name."""
     SEEN.clear()
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
@@ -122,7 +122,7 @@ def test_a_dry_run_prints_a_table(module, uri, arguments) -> None:
     assert lance_core.dataset(uri).version == 4
 
 
-def test_check_prints_one_line_for_each_check_and_fails_for_an_error(module, uri) -> None:
+def test_check_prints_one_line_for_each_check_and_exits_nonzero_for_a_failed_error_check(module, uri) -> None:
     lance_core.write_dataset(pa.table({"id": [7]}), uri, mode="append")
     done = run("check", "-m", module("events", key=["id"], severities={"fragments": "off"}))
     assert done.exit_code == 1
@@ -188,7 +188,7 @@ def test_a_command_requires_a_dataset_name_when_several_are_declared(module, uri
 
 
 def test_a_module_with_a_decorated_definitions_function_runs(module) -> None:
-    """As ``dagster -m``: such a function counts before the definitions that it may be made of."""
+    """As with ``dagster -m``, the function takes precedence over ``Definitions`` objects in the module."""
     name = module("events")
     own = sys.modules[name].defs
     sys.modules[name].all_definitions = dg.definitions(lambda: own)
@@ -220,7 +220,7 @@ def test_an_unexpected_exception_prints_one_line_and_exits_with_code_1(module, m
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
 def test_an_interrupted_command_prints_that_it_was_interrupted(module, monkeypatch, interrupt) -> None:
-    """Which of the two it is depends on whether Spark or Dagster handles the signal."""
+    """The exception depends on whether Spark or Dagster handles the signal."""
 
     def wait(*arguments: object, **options: object) -> None:
         raise interrupt
@@ -231,7 +231,7 @@ def test_an_interrupted_command_prints_that_it_was_interrupted(module, monkeypat
     assert done.stderr == "FAILED events: compact: interrupted\n"
 
 
-def test_an_unknown_home_directory_prints_a_one_line_error(module) -> None:
+def test_an_unknown_home_directory_is_reported_in_a_one_line_error(module) -> None:
     done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: invalid path '~no_such_user_here/x': ")
@@ -264,13 +264,13 @@ def test_a_module_without_definitions_is_named_in_the_error(module_name, expecte
         (["vacuum"], "No such command 'vacuum'"),
     ],
 )
-def test_incorrect_usage_of_a_command_is_refused_before_anything_is_loaded(arguments, expected) -> None:
+def test_incorrect_command_usage_is_refused_before_anything_is_loaded(arguments, expected) -> None:
     done = run(*arguments)
     assert done.exit_code == 2
     assert expected in done.stderr
 
 
-def test_an_invalid_duration_prints_one_line(module) -> None:
+def test_an_invalid_duration_is_reported_in_a_one_line_error(module) -> None:
     done = run("cleanup", "--older-than", "soon", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a duration")
@@ -316,14 +316,14 @@ def test_the_help_command_loads_neither_dagster_nor_spark(arguments) -> None:
     assert output.startswith("Usage: ")
 
 
-def test_the_demonstration_is_a_command_with_its_own_help() -> None:
+def test_the_demo_command_has_its_own_help() -> None:
     assert "demo" in run("--help").output
     done = run("demo", "--help")
     assert done.exit_code == 0
     assert "Usage: lance-pipelines demo" in done.output
 
 
-def test_the_module_lance_pipelines_runs_as_the_command() -> None:
+def test_python_dash_m_lance_pipelines_runs_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lance_pipelines", "--version"], capture_output=True, text=True, check=True
     )

@@ -25,8 +25,8 @@ def check_with_the_reference(uri: Path, version: int, num_rows: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_runs_without_an_instance_make_two_versions(command_line, run_config, ten_rows) -> None:
-    """A fresh machine: no DAGSTER_HOME, no settings; the warehouse lies below the working directory."""
+def test_two_runs_without_an_instance_create_two_versions(command_line, run_config, ten_rows) -> None:
+    """On a new machine, without DAGSTER_HOME or settings, the warehouse is below the working directory."""
     dagster = command_line()
     uri = dagster.directory / "warehouse" / "installed_files.lance"
     config = run_config({"source": ten_rows})
@@ -46,7 +46,7 @@ def test_two_runs_without_an_instance_make_two_versions(command_line, run_config
 
 @pytest.mark.slow
 def test_two_simultaneous_first_runs_keep_the_rows_of_both(command_line, run_config, ten_rows, tmp_path) -> None:
-    """Both find no dataset and write; one creates it, the other goes on top."""
+    """Both runs find no dataset; one creates it, and the other appends to it."""
     dagster = command_line(tmp_path / "home")
     uri = tmp_path / "lake" / "events.lance"
     config = run_config({"source": ten_rows, "uri": str(uri)})
@@ -66,7 +66,7 @@ def test_two_simultaneous_first_runs_keep_the_rows_of_both(command_line, run_con
 def test_four_simultaneous_runs_without_a_shared_instance_keep_every_row(
     command_line, run_config, ten_rows, tmp_path, mode
 ) -> None:
-    """No shared pools: the commit protocol alone keeps them right."""
+    """Without shared pools, only the commit protocol protects the rows."""
     dagster = command_line()
     uri = tmp_path / "lake" / "events.lance"
     config = run_config({"source": ten_rows, "uri": str(uri), "mode": mode})
@@ -102,7 +102,7 @@ def test_an_ingest_without_configuration_reads_the_installed_files(command_line)
 
 @pytest.mark.slow
 def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_config, tmp_path) -> None:
-    """A limit on file sizes stands for the full disk: the system refuses to write on, in the middle of a data file."""
+    """A limit on file sizes simulates the full disk: writing fails in the middle of a data file."""
     source = tmp_path / "wide.csv"
     noise = random.Random(7)
     source.write_text("".join(f"{number},{noise.randbytes(1500).hex()}\n" for number in range(4000)))
@@ -149,7 +149,7 @@ WRONG_CONFIGURATIONS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
-def test_an_invalid_run_configuration_prints_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
+def test_an_invalid_run_configuration_prints_one_line_with_the_name_of_the_field(command_line, tmp_path, wrong) -> None:
     job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"
     config.write_text(text)

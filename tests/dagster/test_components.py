@@ -61,7 +61,7 @@ MINIMAL = {"key": "trips", "uri": "/lake/trips.lance", "source": {"format": "csv
 
 
 class Project:
-    """A project as ``create-dagster`` makes it."""
+    """A project as created by ``create-dagster``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -262,7 +262,7 @@ def test_a_field_has_the_value_of_the_same_declaration_in_python(field: str, wri
 
 @pytest.mark.parametrize("field", get_type_hints(DatasetDeclaration, localns={"dg": dg}))
 def test_every_field_of_a_declaration_can_be_written_in_yaml(field: str) -> None:
-    """A template is no way to write a value: the object that it returns is made in Python."""
+    """Templates do not count, because their values are created in Python."""
     kind = yaml_type(get_type_hints(DatasetDeclaration, localns={"dg": dg})[field])
     assert kind.schema.get("type")
     assert schema()["properties"][field]["description"]
@@ -329,7 +329,7 @@ def test_a_mistake_is_reported_in_one_line_with_its_field(
     assert str(caught.value).startswith(("attributes: ", "attributes."))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-    # What a schema cannot express, it accepts.
+    # The schema accepts mistakes that it cannot express.
     found = errors_of_the_schema({**MINIMAL, **changes})
     assert len(found) == bool(by_schema)
     assert by_schema in "".join(found)
@@ -392,7 +392,7 @@ def test_common_fields_apply_to_all_datasets() -> None:
         component({"datasets": [{"key": "a"}]})
 
 
-def test_there_is_one_dataset_for_each_directory_that_a_glob_matches(tmp_path: Path) -> None:
+def test_one_dataset_is_declared_for_each_directory_that_a_glob_matches(tmp_path: Path) -> None:
     for name in ("b", "a.2024"):
         (tmp_path / name).mkdir()
     attributes = {
@@ -433,7 +433,7 @@ def names(found: Any) -> list[str]:
     return sorted(each.name for each in found)
 
 
-def test_the_files_of_a_project_share_sensors_and_keep_their_own_source_locations(project: Project) -> None:
+def test_datasets_in_several_files_share_sensors_and_keep_their_source_locations(project: Project) -> None:
     project.add("trips", MINIMAL)
     project.add("lake/two", other("lake/a"), other("lake/b", deps=["trips"]))
     project.add(
@@ -495,7 +495,7 @@ def test_spark_properties_reach_the_resource(project: Project) -> None:
     assert project.load().resources["lance_spark"].spark_config == {"spark.master": "local[1]"}
 
 
-def test_files_that_disagree_about_common_settings_are_refused(project: Project) -> None:
+def test_files_with_different_common_settings_are_refused(project: Project) -> None:
     project.add("a", other("a", namespace="a"))
     project.add("b", other("b", namespace="b"))
     with pytest.raises(Exception, match="definitions") as caught:
@@ -503,7 +503,7 @@ def test_files_that_disagree_about_common_settings_are_refused(project: Project)
     assert "differ between files; set them in one file only" in str(caught.value.__cause__)
 
 
-def test_datasets_of_two_files_with_one_name_are_refused(project: Project) -> None:
+def test_datasets_with_the_same_name_in_two_files_are_refused(project: Project) -> None:
     project.add("a", other("lake/a"))
     project.add("b", other("lake__a"))
     with pytest.raises(Exception, match="definitions") as caught:
@@ -511,7 +511,7 @@ def test_datasets_of_two_files_with_one_name_are_refused(project: Project) -> No
     assert "have the same name 'lake__a'" in str(caught.value.__cause__)
 
 
-def test_a_component_can_be_made_in_python() -> None:
+def test_a_component_can_be_created_in_python() -> None:
     found = LanceDatasetComponent(datasets=[declared()], settings=ProjectSettings(namespace="mine"))
     defs = dg.build_defs_for_component(found)
     dg.Definitions.validate_loadable(defs)
@@ -523,7 +523,7 @@ def scaffold(path: Path, append: bool = False, **parameters: Any) -> None:
     scaffold_object(path, typename, json.dumps(parameters), "yaml", project_root=None, append=append)
 
 
-def test_a_scaffolded_file_loads_and_names_every_other_field(project: Project) -> None:
+def test_a_scaffolded_file_loads_and_shows_every_other_field_in_comments(project: Project) -> None:
     scaffold(project.defs / "trips")
     scaffold(
         project.defs / "trips" / "defs.yaml", append=True, key="lake/users", source_format="csv", paths=["/x y.csv"]
@@ -542,7 +542,7 @@ def test_a_scaffolded_file_loads_and_names_every_other_field(project: Project) -
 
 
 def run(project: Project, *command: str, expected: int = 0) -> str:
-    """Run a command of ``dg`` and return what it writes."""
+    """Run a ``dg`` command and return its output."""
     kept = {name: text for name, text in os.environ.items() if name not in ("DAGSTER_HOME", "PYTHONWARNINGS")}
     done = subprocess.run(
         [str(Path(sys.executable).with_name("dg")), *command],
@@ -554,13 +554,13 @@ def run(project: Project, *command: str, expected: int = 0) -> str:
     )
     text = done.stdout + done.stderr
     assert done.returncode == expected, text
-    # Warnings of Dagster about its own packages name their files.
+    # Dagster's warnings about its own packages contain file names.
     assert "lance_pipelines/" not in "".join(line for line in text.splitlines() if "Warning" in line)
     return text
 
 
 @pytest.mark.slow
-def test_dg_scaffolds_a_dataset_that_it_checks_and_lists(project: Project) -> None:
+def test_a_dataset_scaffolded_by_dg_passes_its_check_and_is_listed(project: Project) -> None:
     run(
         project,
         *("scaffold", "defs", "lance_pipelines.LanceDatasetComponent", "trips"),

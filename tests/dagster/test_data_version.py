@@ -1,3 +1,5 @@
+"""Data versions: which operations change them, and which data version a table version has."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -33,7 +35,7 @@ def test_an_unknown_operation_counts_as_a_change() -> None:
     assert changes_rows(LanceOperation.Other("teleport"))
 
 
-def test_operations_have_the_names_of_the_format(uri) -> None:
+def test_operations_of_pylance_are_named_and_classified_as_in_the_format(uri) -> None:
     reference = lance.dataset(uri)
     reference.delete("id = 1")
     reference.optimize.compact_files()
@@ -55,7 +57,7 @@ def test_operations_have_the_names_of_the_format(uri) -> None:
     ]
 
 
-def test_a_metadata_change_of_the_schema_or_a_field_does_not_count_as_a_data_change(uri) -> None:
+def test_a_metadata_change_of_the_schema_or_of_a_field_keeps_the_data_version(uri) -> None:
     before = data_version_at(uri, 3)
     lance.dataset(uri).update_schema_metadata({"owner": "me"})
     lance.dataset(uri).replace_field_metadata("id", {"unit": "m"})
@@ -72,7 +74,7 @@ def test_a_version_that_changed_rows_has_its_own_number_as_its_data_version(uri)
 
 
 def test_maintenance_keeps_the_data_version(uri) -> None:
-    """A compaction, an index and a configuration, made by the reference."""
+    """The reference compacts, creates an index, and changes the configuration."""
     before = data_version_at(uri, 3)
     reference = lance.dataset(uri)
     reference.optimize.compact_files()
@@ -89,7 +91,7 @@ def test_a_deletion_changes_the_data_version(uri) -> None:
     assert data_version_at(uri, 4) == f"4-{short_uuid(uri, 4)}"
 
 
-def test_the_data_version_without_history_is_the_oldest_version_left(uri) -> None:
+def test_the_data_version_without_history_is_the_oldest_remaining_version(uri) -> None:
     lance.dataset(uri).update_config({"owner": "me"})
     for manifest in sorted(Path(uri, "_versions").glob("*.manifest"), reverse=True)[:3]:
         manifest.unlink()

@@ -1,3 +1,5 @@
+"""Runs whose process was killed are marked as failed, so that they do not block other runs."""
+
 from __future__ import annotations
 
 import os
@@ -26,7 +28,7 @@ POOL = "lance__events"
 
 @dg.job
 def job() -> None:
-    """A run needs one."""
+    """A job without effect, because each run needs a job."""
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_a_run_whose_process_was_killed_is_marked_as_failed_and_releases_its_slo
 
 
 def test_a_run_that_begins_marks_dead_runs_as_failed(instance, dead_process) -> None:
-    """Even if it finds nothing to do, and never comes to a pool."""
+    """This holds even if the run finds nothing to do and never enters a pool."""
 
     @dg.op
     def begin(context) -> None:
@@ -139,7 +141,7 @@ def test_a_run_that_dies_while_another_waits_for_its_slot_is_detected(instance, 
     assert not watchers()
 
 
-def test_the_watch_for_dead_runs_ends_with_its_run(instance, monkeypatch) -> None:
+def test_a_run_stops_watching_for_dead_runs_when_it_ends(instance, monkeypatch) -> None:
     monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
     finished = instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
     watch_for_dead_runs(instance, finished.run_id)

@@ -1,3 +1,5 @@
+"""Definitions built from dataset declarations: assets, jobs, pools, sensors, and their names."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -40,7 +42,7 @@ def test_the_definitions_of_the_project_load() -> None:
 
 
 def test_loading_the_definitions_starts_no_jvm_and_reads_no_dataset() -> None:
-    """Definitions are loaded on every start of the UI: that must be quick and need nothing."""
+    """The web interface loads the definitions each time it starts, so that loading must be fast and self-contained."""
     code = (
         "import lance_pipelines.definitions, subprocess\n"
         "from pyspark import SparkContext\n"
@@ -73,7 +75,7 @@ def names_of(defs: dg.Definitions, dataset: str) -> set[str]:
     return {each.name for each in named if dataset in each.name}
 
 
-def test_names_of_a_dataset_do_not_depend_on_the_other_datasets() -> None:
+def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -> None:
     alone = names_of(build_definitions([declaration("trips")]), "trips")
     assert alone == {
         "trips__ingest",
@@ -89,7 +91,7 @@ def test_names_of_a_dataset_do_not_depend_on_the_other_datasets() -> None:
     assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone
 
 
-def test_the_listed_jobs_and_steps_are_those_of_a_dataset() -> None:
+def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
     defs = build_definitions([declaration("trips")])
     jobs = {job.name for job in defs.get_repository_def().get_all_jobs() if job.name.startswith("trips")}
     assert jobs == {f"trips__{job}" for job in JOBS}
@@ -250,7 +252,7 @@ def test_the_instance_configuration_is_accepted_by_dagster(tmp_path: Path, monke
 
 
 def test_the_code_location_has_the_same_name_in_every_file() -> None:
-    """That of the module, which is also what ``-m`` calls it: the state of sensors and schedules belongs to a name."""
+    """The name is the module's, as with ``-m``: the state of sensors and schedules is stored under the name."""
     (entry,) = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())["load_from"]
     assert entry["python_module"] == {"module_name": MODULE, "location_name": MODULE}
     tools = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]

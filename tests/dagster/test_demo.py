@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.soak
 @pytest.mark.parametrize("ingests", [10, 20])
 def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
-    """Many small ingests, five deletes, then only the sensors act; afterwards everything is as it must be."""
+    """After many small ingests and five deletes, only the sensors act; then all checks must pass."""
     place = tmp_path / "demo"
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_"))}
     process = subprocess.Popen(
@@ -112,7 +112,7 @@ def test_the_exit_code_of_the_demonstration_reflects_whether_its_checks_passed(
     assert last_line in done.output
 
 
-def test_a_demonstration_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path) -> None:
+def test_a_demonstration_with_the_stay_option_waits_for_an_interrupt(monkeypatch, tmp_path) -> None:
     class Told:
         def __init__(self, *arguments: object, **options: object) -> None:
             pass
@@ -142,7 +142,7 @@ def test_the_help_of_the_demonstration_shows_the_defaults() -> None:
         assert f"default: {default};" in line
 
 
-def test_the_comparison_of_the_demonstration_names_its_columns_and_both_sides() -> None:
+def test_the_comparison_table_of_the_demonstration_labels_its_columns_and_both_states() -> None:
     output = StringIO()
     after = replace(_SHAPE, fragments=1, rows=1234567, num_bytes=4000)
     print_comparison(Console(file=output, width=100), _SHAPE, after)
@@ -166,7 +166,7 @@ def test_a_demonstration_in_a_directory_that_contains_files_is_refused(tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "keep"
 
 
-def test_the_check_with_pylance_reads_every_version(tmp_path) -> None:
+def test_the_check_with_pylance_reads_every_version_and_reports_corrupt_files(tmp_path) -> None:
     import pyarrow as pa
 
     import lance_core

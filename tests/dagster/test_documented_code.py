@@ -29,7 +29,7 @@ NOT_PROGRAMS_OF_THE_PROJECT = {"pip", "mkdir", "cp", "export", "pytest", "uv"}
 
 
 def run(text: str, root: Path, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Run an example; absolute paths and buckets in it are directories below ``root``."""
+    """Run an example, with its absolute paths and buckets replaced by directories below ``root``."""
     below = re.sub(r'(?<=")(?:s3:/)?/(?=\w)', f"{root}/", text)
     exec(compile(below, "example", "exec"), namespace)
     return namespace
@@ -113,7 +113,7 @@ def check_dagster(arguments: Sequence[str]) -> None:
 
 
 def check_inspection(arguments: Sequence[str], root: Path) -> None:
-    """The command runs, on a table below ``root``."""
+    """Check that the command succeeds on a table below ``root``."""
     uri = str(root / "points.lance")
     lance_core.write_dataset(pa.table({"x": [1]}), uri)
     assert inspect_main([uri if "://" in argument else argument for argument in arguments]) == 0

@@ -1,3 +1,5 @@
+"""The Dagster events of a dataset version: type, data version, metadata, and description."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +25,7 @@ from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePoli
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Three fragments, two rows deleted, compacted: versions 1 to 6."""
+    """A table of three fragments with two deleted rows, which was compacted: versions 1 to 6."""
     path = str(tmp_path / "events.lance")
     for part in range(3):
         lance_core.write_dataset(pa.table({"id": [part, part + 10]}), path, mode="append")
@@ -50,12 +52,12 @@ def test_maintenance_is_an_observation_with_the_previous_data_version(uri) -> No
     assert event.tags == {"dagster/data_version": data_version_at(uri, 4), "lance/op": "compact"}
 
 
-def test_an_event_uses_the_given_data_version_when_the_history_was_removed(uri) -> None:
+def test_a_given_data_version_takes_precedence_over_the_history(uri) -> None:
     event = dataset_observation(**arguments(uri, "cleanup", 6), data_version="4-aabbccdd")
     assert event.tags["dagster/data_version"] == "4-aabbccdd"
 
 
-def test_changed_rows_are_a_materialization_with_a_new_data_version(uri) -> None:
+def test_a_data_change_is_a_materialization_with_a_new_data_version(uri) -> None:
     before = dataset_materialization(**arguments(uri, "ingest", 3))
     after = dataset_materialization(**arguments(uri, "delete_rows", 4))
     assert isinstance(after, dg.AssetMaterialization)
@@ -125,7 +127,7 @@ def test_the_page_of_an_event_shows_its_health_first_and_tall_entries_last(uri) 
     assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]
 
 
-def test_column_descriptions_are_those_of_the_declaration_or_else_the_comments(uri) -> None:
+def test_column_descriptions_come_from_the_declaration_or_else_from_the_comments(uri) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"comment": "a number"}), pa.field("name", pa.string())])
     described = table_schema(schema, {"name": "who it is"}).columns
     assert [(column.name, column.description) for column in described] == [("id", "a number"), ("name", "who it is")]
@@ -134,7 +136,7 @@ def test_column_descriptions_are_those_of_the_declaration_or_else_the_comments(u
     assert column.description == "of the event"
 
 
-def test_the_summary_of_a_report_is_the_description_of_the_event_and_not_shown_twice(uri) -> None:
+def test_the_report_summary_is_the_event_description_and_not_repeated_in_the_metadata(uri) -> None:
     arguments_ = arguments(uri, "append", 3) | {"report_metadata": {"lance/summary": "append: +2 rows, v3"}}
     for event in (dataset_materialization(**arguments_), dataset_observation(**arguments_)):
         assert event.description == "append: +2 rows, v3"
@@ -146,14 +148,14 @@ def test_an_event_without_a_report_is_described_by_its_operation(uri) -> None:
     assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no row changed"
 
 
-def test_counts_of_zero_are_recorded_only_as_details(uri) -> None:
+def test_zero_counts_are_recorded_only_among_the_details(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 4, bytes_reclaimed=0, conflicts=0, bytes_rewritten=7))
     assert {"lance/bytes_reclaimed", "lance/conflicts"}.isdisjoint(event.metadata)
     assert (event_value(event, "lance/bytes_reclaimed"), event_value(event, "lance/conflicts")) == (0, 0)
     assert event.metadata["lance/bytes_rewritten"].value == 7
 
 
-def test_an_event_names_the_dataset_by_its_asset_key(uri) -> None:
+def test_an_event_identifies_the_dataset_by_its_asset_key(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 4) | {"dataset": ("lake", "app-events")})
     assert event.metadata["dagster/table_name"].value == "lake/app-events"
 
@@ -183,7 +185,7 @@ def test_an_event_shows_the_report_of_the_work_and_the_metrics_of_its_version(ur
 
 
 def test_an_event_for_a_removed_version_does_not_fail(uri) -> None:
-    """The commit is a fact; a cleanup may have removed its version before the event was made."""
+    """A cleanup may remove the committed version before the event is created."""
     event = dataset_observation(**arguments(uri, "compact", 99, bytes_rewritten=7))
     assert event.tags == {"lance/op": "compact"}
     assert shown(event) == {
@@ -196,7 +198,7 @@ def test_an_event_for_a_removed_version_does_not_fail(uri) -> None:
 
 
 @pytest.mark.parametrize("make", [dataset_materialization, dataset_observation])
-def test_events_of_external_commits_name_their_writer(uri, make) -> None:
+def test_events_of_external_commits_name_the_writer(uri, make) -> None:
     event = make(**arguments(uri, "append", 3), data_version="3-11223344", writer=EXTERNAL_WRITER)
     assert event.tags == {
         "dagster/data_version": "3-11223344",
@@ -206,7 +208,7 @@ def test_events_of_external_commits_name_their_writer(uri, make) -> None:
     assert event.description.startswith("append by another program: v3")
 
 
-def test_dagster_records_the_events(uri, instance) -> None:
+def test_events_are_stored_by_dagster_with_their_data_version(uri, instance) -> None:
     for event in (
         dataset_materialization(**arguments(uri, "ingest", 3)),
         dataset_materialization(

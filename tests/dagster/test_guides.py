@@ -52,7 +52,7 @@ def test_every_setting_is_listed_in_the_guide() -> None:
 
 
 @pytest.mark.parametrize("text", examples("python")[1:])
-def test_other_python_examples_of_the_guide_load(text) -> None:
+def test_python_examples_of_other_guides_load(text) -> None:
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
     if "defs" in namespace:

@@ -1,3 +1,5 @@
+"""The run configuration of an ingest, which replaces values of the declaration."""
+
 from __future__ import annotations
 
 import os
@@ -27,7 +29,7 @@ def test_an_empty_run_configuration_keeps_the_declaration() -> None:
     assert applied() == TRIPS
 
 
-def test_single_values_replace_the_declared_ones() -> None:
+def test_values_in_the_run_configuration_replace_declared_values() -> None:
     changed = applied(
         uri="/other.lance",
         mode="overwrite",
@@ -59,7 +61,7 @@ def test_an_empty_uri_is_refused_instead_of_meaning_the_declared_dataset() -> No
         applied(uri=" ")
 
 
-def test_a_file_uri_as_spark_prints_it_is_kept() -> None:
+def test_a_file_uri_with_a_single_slash_as_in_spark_is_kept() -> None:
     assert applied(uri="file:/lake/out.lance").uri == "file:/lake/out.lance"
 
 
@@ -94,13 +96,13 @@ def test_an_invalid_run_configuration_raises_an_error_that_names_the_value(confi
 
 
 def resolve(config: dict[str, object]) -> dict[str, object]:
-    """What the write op gets for a run configuration of the job."""
+    """Return the configuration that the write op receives for a run configuration of the job."""
     job = build_definitions([TRIPS]).resolve_job_def("trips__ingest")
     resolved = ResolvedRunConfig.build(job, {"ops": {"trips": {"config": config}}})
     return resolved.ops["trips.write_fragments"].config
 
 
-def test_the_run_configuration_of_an_ingest_is_flat() -> None:
+def test_the_run_configuration_of_an_ingest_has_all_fields_at_the_top_level() -> None:
     source = {"format": "json", "paths": ["/a", "/b"], "options": {"mode": "FAILFAST"}, "schema": "id BIGINT"}
     given = {"source": source, "uri": "/x.lance", "mode": "create", "max_rows_per_file": 5, "vector_columns": {"v": 8}}
     assert resolve(given) == {

@@ -37,7 +37,7 @@ def failure(result: dg.ExecuteInProcessResult) -> dg.StepFailureData:
     return event.step_failure_data
 
 
-def test_an_ingest_run_makes_one_version_and_one_materialization(project, instance) -> None:
+def test_an_ingest_run_creates_one_version_and_one_materialization(project, instance) -> None:
     result = project.run(instance)
     assert result.success
     dataset = lance_core.dataset(project.uri)
@@ -45,7 +45,7 @@ def test_an_ingest_run_makes_one_version_and_one_materialization(project, instan
     assert materialization(result).asset_key == EVENTS
 
 
-def test_the_materialization_shows_the_version_made(project, instance) -> None:
+def test_the_materialization_shows_the_created_version(project, instance) -> None:
     project.run(instance)
     event = materialization(project.run(instance))
     metadata = {key: value.value for key, value in event.metadata.items()}
@@ -74,7 +74,7 @@ def test_the_materialization_shows_the_version_made(project, instance) -> None:
     assert event.tags["lance/txn"] == transaction.uuid
 
 
-def test_the_transaction_names_the_run(project, instance) -> None:
+def test_the_transaction_contains_the_run_id(project, instance) -> None:
     result = project.run(instance)
     properties = lance_core.dataset(project.uri).read_transaction(1).transaction_properties
     assert properties["dagster.run_id"] == result.run_id
@@ -124,7 +124,7 @@ def test_a_step_that_fails_after_its_commit_is_retried_without_a_second_commit(p
 
 
 def test_the_commit_step_alone_can_be_run_again(project) -> None:
-    """As "re-execute from failure" does it: the same staged write, in another run."""
+    """As with "re-execute from failure", another run commits the same staged write."""
     staging = project.stage(project.declaration(), None, captured_at=None, run_id="r", step_key="s")
     commit = commit_module.build_commit_op(project.declaration())
     first, second = (commit(dg.build_op_context(), staging.staged.to_json()) for _ in range(2))

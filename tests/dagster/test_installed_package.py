@@ -29,13 +29,13 @@ class Environment:
         requirement = f"lance-pipelines{extras} @ {wheel.as_uri()}"
         install = ("uv", "pip", "install", "--quiet", "--python", str(self.bin / "python"), "-c", constraints)
         try:
-            # What is in the cache is not looked up again: pyspark alone has hundreds of megabytes.
+            # Cached packages are not downloaded again: pyspark alone has hundreds of megabytes.
             call(*install, "--offline", requirement, *more, cwd=root)
         except AssertionError:
             call(*install, requirement, *more, cwd=root)
 
     def run(self, command: str, *arguments: str, cwd: Path, expected: int = 0) -> str:
-        """Run a command of the environment and return what it writes."""
+        """Run a command in the environment and return its output."""
         return call(str(self.bin / command), *arguments, cwd=cwd, home=self.home, expected=expected)
 
 
@@ -49,7 +49,7 @@ def call(*command: str, cwd: Path, home: Path | None = None, expected: int = 0) 
         variables["DAGSTER_HOME"] = str(home)
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == expected, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
-    # Dagster warns about packages of its own.
+    # Dagster issues warnings about its own packages.
     assert [line for line in done.stderr.splitlines() if "Warning" in line and "lance_pipelines/" in line] == []
     return done.stdout + (done.stderr if expected else "")
 
@@ -106,7 +106,7 @@ DatasetDeclaration(key="a/b", uri="/x", source=FileSource(format=SourceFormat.CS
 """
 
 
-def test_lance_pipelines_names_the_extra_that_it_requires(base: Environment, tmp_path: Path) -> None:
+def test_lance_pipelines_without_its_extra_suggests_how_to_install_it(base: Environment, tmp_path: Path) -> None:
     hint = "pip install 'lance-pipelines[pipelines]'"
     assert hint in base.run("lance-pipelines", "--help", cwd=tmp_path, expected=1)
     assert hint in base.run("python", "-c", "from lance_pipelines import build_definitions", cwd=tmp_path, expected=1)
@@ -266,7 +266,7 @@ ORDINARY = (
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with an executor, resources, a job, a schedule and assets of its own, around two calls."""
+    """A project with its own executor, resources, job, schedule, and assets, and two calls of ``build_definitions``."""
     directory = tmp_path_factory.mktemp("project")
     (directory / "definitions.py").write_text(OWN_PROJECT)
     (directory / "landing").mkdir()

@@ -1,4 +1,4 @@
-"""A new instance may be opened by several processes at the same moment."""
+"""Several processes can open a new instance at the same time."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ with DagsterInstance.get() as instance:
 
 
 @pytest.mark.slow
-def test_the_first_processes_of_a_new_instance_do_not_disturb_each_other(tmp_path) -> None:
+def test_several_processes_can_create_the_same_instance_concurrently(tmp_path) -> None:
     for attempt in range(2):
         home = tmp_path / f"home{attempt}"
         home.mkdir()
@@ -51,7 +51,7 @@ def test_the_first_processes_of_a_new_instance_do_not_disturb_each_other(tmp_pat
 
 @pytest.mark.slow
 def test_settings_in_the_working_directory_apply_without_dagster_home(tmp_path) -> None:
-    """As in a fresh checkout: a command that has no instance reads the ``dagster.yaml`` beside it."""
+    """As in a new checkout, a command without DAGSTER_HOME reads ``dagster.yaml`` in the working directory."""
     (tmp_path / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
     (tmp_path / "one_job.py").write_text(
         "import dagster as dg\n\n@dg.op\ndef step():\n    pass\n\n@dg.job(executor_def=dg.multiprocess_executor)\n"

@@ -1,3 +1,5 @@
+"""An interrupt during Spark work cancels the Spark jobs."""
+
 from __future__ import annotations
 
 import os
@@ -10,7 +12,7 @@ from lance_pipelines.spark.interruption import run_interruptibly
 
 
 class Session:
-    """Jobs of a tag run until the tag is interrupted."""
+    """A session whose jobs with a tag run until the tag is interrupted."""
 
     def __init__(self) -> None:
         self.tags: list[str] = []
@@ -28,7 +30,7 @@ class Session:
 
 
 class JobCancelledError(Exception):
-    """What a cancelled job raises in the thread that waits for it."""
+    """Raised by a canceled job in the thread that waits for the job."""
 
 
 def test_interruptible_work_returns_its_result_or_raises_its_exception() -> None:
@@ -45,7 +47,7 @@ def test_an_interrupt_cancels_spark_jobs_and_waits_for_their_cleanup() -> None:
     cleaned_up = []
 
     def work() -> None:
-        os.kill(os.getpid(), signal.SIGINT)  # the main thread gets it, while it waits for this one
+        os.kill(os.getpid(), signal.SIGINT)  # the main thread receives the signal while it waits for this thread
         try:
             assert session.interrupted.wait(60)
             raise JobCancelledError

@@ -87,7 +87,7 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance) -> Lake:
 
 
 def source_of(rows: list[pa.Table]) -> dg.AssetsDefinition:
-    """An asset that returns the tables one after the other."""
+    """Return an asset that returns the next of these tables in each run."""
 
     @dg.asset
     def numbers() -> pa.Table:
@@ -142,7 +142,7 @@ def test_input_loads_only_the_columns_and_rows_of_its_metadata(lake: Lake, name:
     assert seen[0].to_pylist() == [{"word": None}, {"word": "three"}]
 
 
-def test_parameter_without_annotation_is_a_table(lake: Lake) -> None:
+def test_parameter_without_annotation_is_loaded_as_a_table(lake: Lake) -> None:
     seen = []
 
     @dg.asset
@@ -252,7 +252,7 @@ def test_asset_key_cannot_refer_to_a_location_outside_the_base_uri(part: str) ->
     assert ".." not in uri
 
 
-def test_metadata_of_an_asset_sets_another_location_and_mode(lake: Lake, tmp_path: Path) -> None:
+def test_asset_metadata_overrides_the_location_and_the_mode(lake: Lake, tmp_path: Path) -> None:
     elsewhere = str(tmp_path / "elsewhere.lance")
     rows = [ids(1), ids(2)]
 
@@ -293,7 +293,7 @@ def test_appended_rows_get_the_types_of_the_dataset(lake: Lake) -> None:
     assert stored.to_pylist()[3:] == [{"id": 4, "word": "four"}, {"id": 5, "word": None}]
 
 
-def test_appended_rows_that_do_not_fit_leave_nothing_behind(lake: Lake) -> None:
+def test_appended_rows_that_do_not_fit_the_schema_leave_no_files_behind(lake: Lake) -> None:
     lance_core.write_dataset(ROWS, lake.uri("first"))
     before = set(Path(lake.uri("first")).rglob("*"))
 
@@ -327,7 +327,7 @@ def test_metadata_of_the_asset_takes_precedence_over_settings_of_the_io_manager(
     assert lake.materialization("numbers").metadata["dagster/row_count"].value == 77
 
 
-def test_commit_names_the_run_that_made_it(lake: Lake) -> None:
+def test_commit_contains_the_id_of_its_run(lake: Lake) -> None:
     result = lake.run(source_of([ids(1)]))
     properties = lance_core.dataset(lake.uri("numbers")).read_transaction(1).transaction_properties
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == (result.run_id, "numbers")
@@ -488,7 +488,7 @@ def test_compacted_version_is_read_in_place_of_the_recorded_one(lake: Lake) -> N
     assert seen == [(4, [1, 1])]
 
 
-def test_missing_recorded_version_raises_an_error_that_names_it(lake: Lake) -> None:
+def test_missing_recorded_version_raises_an_error_with_its_data_version(lake: Lake) -> None:
     @dg.asset
     def second(numbers: pa.Table) -> pa.Table:
         return numbers
@@ -533,7 +533,7 @@ def test_asset_without_a_recorded_data_version_is_read_at_its_latest_version(lak
 
 
 class Flaky:
-    """A downstream asset that fails as often as it is told, and what each attempt has read."""
+    """A downstream asset that fails the given number of times, and the rows that each attempt has read."""
 
     def __init__(self, lake: Lake, failures: int, retry_policy: dg.RetryPolicy | None = None) -> None:
         self.lake = lake
@@ -553,10 +553,10 @@ class Flaky:
         self.numbers = source_of([ids(1), ids(2), ids(3)])
 
     def between(self) -> None:
-        """What happens while the step runs."""
+        """Runs while the step is running."""
 
     def run(self, parent: str | None = None, select: list[str] | None = None) -> dg.DagsterRun:
-        """Run the downstream asset, as a repetition of the parent if there is one."""
+        """Run the downstream asset, as a re-execution of the parent run if one is given."""
         defs = dg.Definitions(
             [self.asset, self.numbers],
             resources={"io_manager": self.lake.io_manager},
@@ -666,7 +666,7 @@ def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, mo
     ],
     ids=lambda column: str(column.type),
 )
-def test_type_that_is_stored_as_another_type_can_be_appended_again(lake: Lake, column: pa.Array) -> None:
+def test_values_stored_as_another_type_can_be_appended_repeatedly(lake: Lake, column: pa.Array) -> None:
     @dg.asset(metadata={"lance/mode": "append"})
     def values() -> pa.Table:
         return pa.table({"value": column})
@@ -688,7 +688,7 @@ def test_polars_columns_of_python_objects_are_refused(lake: Lake, is_lazy: bool)
     assert not Path(lake.uri("objects")).exists()
 
 
-def test_asset_key_that_consists_of_dots_has_its_own_location(lake: Lake) -> None:
+def test_asset_key_with_a_dot_as_prefix_has_its_own_location(lake: Lake) -> None:
     @dg.asset(key=[".", "numbers"])
     def dotted() -> pa.Table:
         return ids(1)
@@ -700,7 +700,7 @@ def test_asset_key_that_consists_of_dots_has_its_own_location(lake: Lake) -> Non
 
 
 def fails_after(output: str, failures: int, mode: str, uri: str | None = None, **options: Any) -> dg.AssetsDefinition:
-    """An asset ``a`` and an asset ``b``, made by one step, which fails once an output is stored."""
+    """Assets ``a`` and ``b`` of one step, which fails after an output was stored."""
     left = [failures]
 
     def step():
@@ -743,7 +743,7 @@ def rerun(lake: Lake, both: dg.AssetsDefinition, parent: dg.DagsterRun | None) -
 
 
 @pytest.mark.parametrize("mode", ["append", "create"])
-def test_rows_of_a_step_that_failed_after_its_commit_are_not_added_by_runs_that_repeat_it(lake: Lake, mode) -> None:
+def test_rows_of_a_step_that_failed_after_its_commit_are_not_appended_again_by_reruns(lake: Lake, mode) -> None:
     both = fails_after("b", 2, mode)
     first = rerun(lake, both, None)
     second = rerun(lake, both, first)
@@ -752,13 +752,13 @@ def test_rows_of_a_step_that_failed_after_its_commit_are_not_added_by_runs_that_
     assert (rows_from(lake.uri("a")), rows_from(lake.uri("b"))) == (["a"], ["b"])
 
 
-def test_run_that_repeats_a_step_that_succeeded_appends_again(lake: Lake) -> None:
+def test_rerun_of_a_successful_step_appends_its_rows_again(lake: Lake) -> None:
     both = fails_after("none", 0, "append")
     rerun(lake, both, rerun(lake, both, None))
     assert rows_from(lake.uri("a")) == ["a", "a"]
 
 
-def test_run_that_repeats_a_failed_run_overwrites_with_its_own_rows(lake: Lake) -> None:
+def test_rerun_of_a_failed_run_overwrites_with_its_own_rows(lake: Lake) -> None:
     both = fails_after("b", 1, "overwrite")
     rerun(lake, both, rerun(lake, both, None))
     assert (rows_from(lake.uri("b")), lance.dataset(lake.uri("b")).version) == (["b"], 2)
@@ -818,7 +818,7 @@ def test_blobs_are_created_appended_and_overwritten(lake: Lake, generation: str)
 
         assert lake.run(images).success
         if mode == "append":
-            # Another library may have registered the type of blobs first, as ``lance`` has here.
+            # Another library may have registered the blob type first, as ``lance`` does here.
             assert lance.dataset(lake.uri("images")).count_rows() in (1, 2)
     dataset = lance.dataset(lake.uri("images"))
     assert [blob.readall() for blob in dataset.take_blobs("image", indices=[0])] == [b"bytes"]
@@ -826,9 +826,7 @@ def test_blobs_are_created_appended_and_overwritten(lake: Lake, generation: str)
 
 
 @pytest.mark.parametrize("column", ["blob", "json"])
-def test_values_that_are_converted_when_they_are_stored_are_appended_to_a_dataset_that_began_empty(
-    lake: Lake, column: str
-) -> None:
+def test_json_and_blobs_are_appended_to_a_dataset_that_was_created_without_rows(lake: Lake, column: str) -> None:
     field = pa.field("value", pa.json_())
     if column == "blob":
         field = pa.field("value", pa.large_binary(), metadata={"lance-encoding:blob": "true"})

@@ -17,7 +17,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "io-manager.md").read_t
 
 @pytest.fixture
 def names(tmp_path: Path) -> dict[str, Any]:
-    """What the examples define, with their locations below a directory of the test."""
+    """The names defined by the examples, with their locations below a temporary directory."""
     namespace: dict[str, Any] = {}
     for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
         exec(compile(text.replace('"/lake', f'"{tmp_path}/lake'), "guide", "exec"), namespace)
@@ -49,7 +49,7 @@ def test_definitions_of_the_guide_load_with_their_maintenance_jobs(names, tmp_pa
     assert "tea" in capsys.readouterr().out
 
 
-def test_every_type_of_frame_is_in_the_guide() -> None:
+def test_every_frame_type_is_listed_in_the_guide() -> None:
     table = GUIDE.partition("## Types")[2].partition("##")[0]
     missing = [entry.label for entry in FRAME_TYPES if f"`{entry.label}`" not in table]
     assert missing == []

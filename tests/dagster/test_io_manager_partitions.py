@@ -74,7 +74,7 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance) -> Lake:
 
 
 def partitioned(lake: Lake, partitions: dg.PartitionsDefinition, expression: Any, **metadata: Any):
-    """An asset with one row for each partition of the run, which has the number of the run."""
+    """Return an asset with one row, containing the number of the run, for each partition of the run."""
 
     @dg.asset(
         partitions_def=partitions,
@@ -112,7 +112,7 @@ def test_rerun_of_a_partition_replaces_exactly_its_rows_in_one_commit(lake: Lake
     assert len(lake.rows("events")) == 3
 
 
-def test_materialization_of_a_single_partition_has_its_number_of_rows(lake: Lake, instance) -> None:
+def test_materialization_of_a_single_partition_has_its_row_count(lake: Lake, instance) -> None:
     def rows_of_latest() -> object:
         (record,) = instance.fetch_materializations(dg.AssetKey("events"), limit=1).records
         entry = record.asset_materialization.metadata.get("dagster/partition_row_count")

@@ -27,7 +27,7 @@ LEFT = [number for number in range(10 * FRAGMENTS) if number % 7]
 
 
 class Lake:
-    """The project's own dataset, in a place of its own, and runs of its maintenance jobs as processes."""
+    """The project's dataset in a temporary directory, and processes that run its maintenance jobs."""
 
     def __init__(self, command_line: Any, directory: Path) -> None:
         self.home = directory / "home"
@@ -62,7 +62,7 @@ class Lake:
         return stdout
 
     def check(self) -> None:
-        """The rows are right in every version, and the reference finds no fault."""
+        """Check that every version has the correct rows and passes the validation of the reference."""
         for ref in lance_core.dataset(str(self.uri)).version_refs():
             version = lance.dataset(str(self.uri), version=ref["version"])
             version.validate()

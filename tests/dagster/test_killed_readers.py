@@ -1,4 +1,4 @@
-"""A process is killed while it reads an input: its lease protects the version until the lease expires."""
+"""When a process is killed while it reads an input, its lease protects the version until the lease expires."""
 
 from __future__ import annotations
 

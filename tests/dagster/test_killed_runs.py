@@ -25,7 +25,7 @@ ROWS_PER_RUN = 10
 
 
 def committed_versions(uri: Path) -> int:
-    """The latest version; every version up to it holds the rows of that many runs, each of them whole."""
+    """Return the latest version after checking that version n contains all rows of exactly n runs."""
     if not (uri / "_versions").exists() or not list((uri / "_versions").glob("*.manifest")):
         return 0
     dataset = lance_core.dataset(str(uri))
@@ -37,7 +37,7 @@ def committed_versions(uri: Path) -> int:
 
 
 def assert_dead_runs_are_marked(home: Path) -> None:
-    """No run that came as far as its first step still counts as running."""
+    """Check that no run whose first step started is still recorded as running."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         noted = [run for run in instance.get_runs() if PROCESS_TAG in run.tags]
     assert {run.status for run in noted} <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
@@ -65,7 +65,7 @@ def test_an_ingest_works_after_runs_killed_while_writing_and_committing(
 
 
 @pytest.mark.soak
-def test_ingest_runs_killed_at_random_moments_leave_whole_versions(
+def test_ingest_runs_killed_at_random_moments_leave_only_complete_versions(
     command_line, run_config, ten_rows, tmp_path
 ) -> None:
     seed = random.SystemRandom().randrange(10**6)

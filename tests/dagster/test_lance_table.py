@@ -46,7 +46,7 @@ def run(instance: dg.DagsterInstance, table: LanceTableResource, *assets, **opti
     return dg.materialize(assets, resources={"table": table}, instance=instance, **options)
 
 
-def test_written_frame_is_a_materialization_with_data_version_and_statistics(table, instance) -> None:
+def test_written_frame_is_recorded_as_a_materialization_with_data_version_and_row_count(table, instance) -> None:
     run(instance, table, writer([pl.DataFrame({"id": [1, 2]})]))
     transaction = lance_core.dataset(table.uri).read_transaction(1)
     (record,) = instance.fetch_materializations(dg.AssetKey(["raw", "events"]), limit=1).records
@@ -111,7 +111,7 @@ def test_resource_outside_a_run_uses_the_latest_version(table) -> None:
     assert lance.dataset(table.uri).tags.list() == {}
 
 
-def test_missing_dataset_is_a_failure_that_names_the_asset(table, instance) -> None:
+def test_missing_dataset_fails_the_step_with_an_error_that_names_the_asset(table, instance) -> None:
     result = run(instance, table, reader(lambda table: table.read()), raise_on_error=False)
     (failure,) = result.get_step_failure_events()
     assert "raw/events: " in failure.step_failure_data.user_failure_data.description

@@ -1,4 +1,4 @@
-"""What the launchpad shows before a run, and which tags a run has that is launched there or with **Materialize**."""
+"""The values that the launchpad shows, and the tags of runs launched from there or with **Materialize**."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INGEST = {
 
 
 def shown(job_name: str) -> dict[str, object]:
-    """Return the steps of a job as the launchpad shows them, before anything is typed."""
+    """Return the steps of a job as the launchpad initially shows them."""
     job = build_definitions([TRIPS]).get_repository_def().get_job(job_name)
     snapshot = job.get_job_snapshot()
     schema = snapshot.config_schema_snapshot
@@ -54,7 +54,7 @@ def shown(job_name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("job_name", ["lake__trips__ingest", "__ASSET_JOB"])
 def test_the_launchpad_of_an_ingest_shows_the_declared_values(job_name) -> None:
-    """Also that of the asset, whose job is Dagster's own."""
+    """The asset's launchpad, whose job Dagster defines, shows them too."""
     assert shown(job_name) == {"lake__trips": {"config": INGEST}}
 
 
@@ -74,7 +74,7 @@ def test_the_launchpad_of_a_maintenance_job_shows_the_declared_policy() -> None:
 
 
 def launch(project, instance, **arguments) -> dg.DagsterRun:
-    """Run the asset without its job, as **Materialize** does."""
+    """Run the asset without its ingest job, as **Materialize** does."""
     job = project.definitions().resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance, **arguments)
     return instance.get_run_by_id(result.run_id)
@@ -88,7 +88,7 @@ def test_a_run_launched_with_materialize_has_the_tags_of_the_ingest_job(project,
 def test_a_run_of_several_assets_has_no_dataset_tags(project, instance) -> None:
     @dg.asset
     def other() -> None:
-        """Belongs to the project."""
+        """An asset of the project."""
 
     defs = project.definitions(assets=[other])
     job = defs.resolve_implicit_global_asset_job_def()

@@ -22,7 +22,7 @@ CONFIGS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", GUIDE, re.DOTALL)
 COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
-def test_the_maintenance_guide_has_examples_of_every_job() -> None:
+def test_the_maintenance_guide_has_an_example_of_every_job() -> None:
     assert {name for name, _ in CONFIGS} == {"compact", "materialize_deletions", "cleanup", "delete_rows"}
     assert len(COMMANDS) >= 9
 

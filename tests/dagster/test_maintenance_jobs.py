@@ -49,7 +49,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Session(NoSession):
-    """Counts how often one was started."""
+    """Counts the sessions that were started."""
 
     starts: int = 0
 
@@ -66,7 +66,7 @@ class CountedSpark(SparkResource):
 
 @dataclass
 class Lake:
-    """A dataset ``events`` and its jobs; the policy wants nineteen rows in a fragment."""
+    """A dataset ``events`` and its jobs; the target of its policy is nineteen rows per fragment."""
 
     uri: str
     instance: dg.DagsterInstance
@@ -100,7 +100,7 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """Four fragments of ten rows; 1 and 21 are deleted."""
+    """Four fragments of ten rows, of which rows 1 and 21 are deleted."""
 
     SESSION.starts = 0
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
@@ -149,7 +149,7 @@ def check(uri: str, expected: list[int]) -> None:
         lance.dataset(uri, version=ref["version"]).validate()
 
 
-def test_a_compaction_is_an_observation_with_its_metrics(lake, capsys) -> None:
+def test_a_compaction_is_recorded_as_an_observation_with_metrics(lake, capsys) -> None:
     result = lake.run("compact")
     assert result.success
     assert executed(result) == STEPS["compact"]
@@ -246,14 +246,14 @@ def test_materializing_deletions_rewrites_only_fragments_with_deletions(lake) ->
 
 
 def test_the_declared_deletion_threshold_applies_unless_another_is_given(lake) -> None:
-    """One row of ten is not more than a tenth."""
+    """One deleted row of ten does not exceed a threshold of one tenth."""
     job = lake.job("materialize_deletions")
     result = job.execute_in_process(instance=lake.instance)
     assert executed(result) == ["plan_rewrites"]
     assert executed(lake.run("materialize_deletions", threshold=0.05)) == STEPS["materialize_deletions"]
 
 
-def test_a_cleanup_is_an_observation_with_its_metrics(lake) -> None:
+def test_a_cleanup_is_recorded_as_an_observation_with_metrics(lake) -> None:
     lance_core.dataset(lake.uri).tags.create("keep", 2)
     changed = lance_core.dataset(lake.uri).read_transaction(5)
     lake.run("compact")
@@ -263,7 +263,7 @@ def test_a_cleanup_is_an_observation_with_its_metrics(lake) -> None:
     assert (metadata["lance/versions_removed"], metadata["lance/versions"]) == (5, 2)
     assert metadata["lance/bytes_reclaimed"] == size - sum(map(len, files(lake.uri).values()))
     assert metadata["lance/deletion_files_removed"] == 2
-    # The version that changed the rows is gone; they are the same rows.
+    # The version that changed the rows no longer exists, but the rows are the same.
     assert event.tags["dagster/data_version"] == f"5-{changed.uuid[:8]}"
     assert [ref["version"] for ref in lance_core.dataset(lake.uri).version_refs()] == [2, 7]
     assert ids(lake.uri, version=2) == list(range(20))
@@ -276,7 +276,7 @@ def test_a_cleanup_by_the_declared_policy_keeps_versions_newer_than_the_retentio
     assert lake.version() == 5
 
 
-def test_a_delete_is_a_materialization_with_a_new_data_version(lake, capsys) -> None:
+def test_a_delete_is_recorded_as_a_materialization_with_a_new_data_version(lake, capsys) -> None:
     result = lake.run("delete_rows")
     (event,) = result.get_asset_materialization_events()
     assert not result.get_asset_observation_events()
@@ -298,8 +298,8 @@ def test_a_delete_without_a_predicate_is_refused(lake) -> None:
         lake.job("delete_rows").execute_in_process(instance=lake.instance)
 
 
-def test_a_delete_of_rows_already_deleted_makes_no_version(lake, capsys, monkeypatch) -> None:
-    """Two deletes of the same rows at once: one of them does nothing, and says so."""
+def test_a_delete_of_already_deleted_rows_creates_no_version(lake, capsys, monkeypatch) -> None:
+    """Of two concurrent deletes of the same rows, one does nothing and reports that."""
     real = delete_rows.commit_delete
 
     def lose(*arguments: Any, **options: Any) -> Any:
@@ -318,7 +318,7 @@ def test_a_delete_of_rows_already_deleted_makes_no_version(lake, capsys, monkeyp
 
 
 def fail_deletes(lake: Lake, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
-    """The store refuses to delete files whose name ends so, as one does on a read-only directory."""
+    """Make the store refuse to delete files with this suffix, as in a read-only directory."""
     store = type(lance_core.dataset(lake.uri).log.store)
     real = store.delete
 
@@ -330,7 +330,7 @@ def fail_deletes(lake: Lake, monkeypatch: pytest.MonkeyPatch, ending: str) -> No
     monkeypatch.setattr(store, "delete", delete)
 
 
-def test_a_cleanup_that_can_remove_nothing_fails(lake, monkeypatch) -> None:
+def test_a_cleanup_that_cannot_remove_any_file_fails(lake, monkeypatch) -> None:
     lake.run("compact")
     before = files(lake.uri)
     fail_deletes(lake, monkeypatch, "")
@@ -343,7 +343,7 @@ def test_a_cleanup_that_can_remove_nothing_fails(lake, monkeypatch) -> None:
     assert files(lake.uri) == before
 
 
-def test_a_cleanup_that_cannot_remove_some_files_names_them(lake, monkeypatch, capsys) -> None:
+def test_a_cleanup_that_cannot_remove_some_files_reports_their_names(lake, monkeypatch, capsys) -> None:
     lake.run("compact")
     fail_deletes(lake, monkeypatch, ".arrow")
     left = sorted(name for name in files(lake.uri) if name.endswith(".arrow"))
@@ -359,7 +359,7 @@ def test_a_cleanup_that_cannot_remove_some_files_names_them(lake, monkeypatch, c
     assert {ref["version"] for ref in lance_core.dataset(lake.uri).version_refs()} > {lake.version()}
 
 
-def test_a_cleanup_that_cannot_remove_manifests_names_them(lake, monkeypatch) -> None:
+def test_a_cleanup_that_cannot_remove_manifests_reports_their_names(lake, monkeypatch) -> None:
     lake.run("compact")
     lake.run("cleanup")
     for number in (100, 101):
@@ -371,7 +371,7 @@ def test_a_cleanup_that_cannot_remove_manifests_names_them(lake, monkeypatch) ->
     assert "files could not be removed: _versions/" in headline(lake.run("cleanup"))
 
 
-def test_the_commit_step_rewrites_only_the_groups_in_conflict(lake, monkeypatch) -> None:
+def test_the_commit_step_rewrites_only_groups_in_conflict_again(lake, monkeypatch) -> None:
     calls: list[int] = []
 
     def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
@@ -419,8 +419,8 @@ def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit
 
 
 @pytest.mark.parametrize("operation", ["compact", "delete_rows"])
-def test_the_last_step_of_a_maintenance_job_can_be_run_again_by_itself(lake, operation) -> None:
-    """As "re-execute from failure" does it: the same message, in another run."""
+def test_the_last_step_of_a_maintenance_job_can_be_repeated_alone(lake, operation) -> None:
+    """As with "re-execute from failure", another run receives the same message."""
     first = lake.run(operation)
     version = lake.version()
     before_last = STEPS[operation][-2]
@@ -495,7 +495,7 @@ def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_reported(lake, capsys, o
     assert "no task fits within max_source_bytes = 1; without this limit, " in capsys.readouterr().out
 
 
-def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
+def test_every_dataset_has_a_job_for_each_maintenance_operation(lake) -> None:
     definitions = lake.definitions("events", "trips")
     dg.Definitions.validate_loadable(definitions)
     for name in ("events", "trips"):

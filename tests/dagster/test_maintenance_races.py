@@ -54,7 +54,7 @@ print(json.dumps({"alive": sorted(alive), "retries": retries}))
 
 
 def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkResource) -> None:
-    """Compact again and again until the other writer ends; then every row must be where it left it."""
+    """Compact repeatedly until the other writer ends, and check that the table has the rows that it reported."""
     declaration = DatasetDeclaration(key="events", uri=uri, source=FileSource(format=SourceFormat.ENVIRONMENT))
     definitions = build_definitions(declarations=[declaration], spark=spark)
     writer = subprocess.Popen(
@@ -84,7 +84,7 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkRes
     reference = lance.dataset(uri)
     reference.validate()
     assert ids(uri) == sorted(reference.to_table()["id"].to_pylist()) == outcome["alive"]
-    # Young files that no version names would be protected from a cleanup.
+    # A cleanup would keep new files that no version refers to.
     plan = plan_cleanup(lance_core.dataset(uri), CleanupPolicy.of(retain_versions=1))
     assert [file.path for file in plan.protected if file.path.startswith("data/")] == []
 

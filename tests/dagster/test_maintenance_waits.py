@@ -77,7 +77,7 @@ def test_compaction_waits_for_the_ingest_of_another_process_and_includes_its_row
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Until the process made the file; a process that ends instead has failed."""
+    """Wait until the process has created the file, and fail if the process ends without creating it."""
     pause = threading.Event()
     while not path.exists():
         assert process.poll() is None, process.communicate()

@@ -41,18 +41,18 @@ def work() -> None:
 
 @dg.job
 def cleanup() -> None:
-    """Has the name of an operation."""
+    """A job with the name of an operation."""
     work()
 
 
 @dg.job
 def ingest() -> None:
-    """Has the name of an operation."""
+    """A job with the name of an operation."""
     work()
 
 
 def own_definitions() -> dg.Definitions:
-    """Return everything that a project may have and that once clashed."""
+    """Return definitions of every kind that may conflict with those of datasets."""
     return dg.Definitions(
         assets=[report, raw],
         jobs=[cleanup, ingest],
@@ -73,7 +73,7 @@ def two_calls() -> tuple[dg.Definitions, dg.Definitions]:
 
 
 def check(defs: dg.Definitions) -> None:
-    """Check that the project loads and that everything of both sides is there."""
+    """Check that the project loads and has all definitions of both sides."""
     dg.Definitions.validate_loadable(defs)
     assert defs.resolve_asset_graph().get_all_asset_keys() >= {
         dg.AssetKey(["lake", "events"]),
@@ -157,13 +157,13 @@ def test_calls_with_different_spark_resources_are_refused_with_the_resource_key(
 
 
 def test_definitions_add_no_automation_sensor() -> None:
-    """Dagster refuses two that target one asset, so the project's own may target all."""
+    """Dagster refuses two automation sensors for one asset; without ours, the project's sensor may target all."""
     for defs in two_calls():
         assert not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in defs.sensors)
 
 
 @pytest.mark.slow
-def test_the_top_level_loads_neither_dagster_nor_spark_until_a_name_needs_it() -> None:
+def test_importing_lance_pipelines_loads_neither_dagster_nor_spark_until_a_name_is_used() -> None:
     program = """
 import sys
 import lance_pipelines

@@ -87,7 +87,7 @@ def test_version_sensor_reports_external_commits_but_not_those_of_the_io_manager
     assert (event.asset_key, event.tags["lance/writer"], event.metadata["lance/version"].value) == (KEY, "external", 3)
 
 
-def test_steps_exchange_messages_when_the_io_manager_of_the_project_stores_only_frames(
+def test_steps_exchange_messages_even_if_the_io_manager_of_the_project_stores_only_frames(
     tmp_path: Path, io_manager: LanceIOManager
 ) -> None:
     source = FileSource(format=SourceFormat.ENVIRONMENT)
@@ -100,7 +100,7 @@ def test_steps_exchange_messages_when_the_io_manager_of_the_project_stores_only_
                 assert used <= {"lance_messages"}
 
 
-def test_property_of_an_asset_that_is_defined_elsewhere_is_rejected() -> None:
+def test_asset_properties_in_a_declaration_without_a_source_are_rejected() -> None:
     with pytest.raises(
         InvalidInputError, match="dataset raw__events: group has no effect in a declaration without a source"
     ):

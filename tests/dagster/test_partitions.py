@@ -1,4 +1,4 @@
-"""Declared partitions: what is refused when definitions are built, and which partitions a run covers."""
+"""Declared partitions: invalid declarations are refused when definitions are built, and runs know their partitions."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_an_asset_with_partitions_backfills_them_in_a_single_run() -> None:
 
 
 def _partitions_of_run(definition: Any, instance: dg.DagsterInstance | None = None, **chosen: Any) -> list[Partition]:
-    """The partitions that an op of an asset finds in its context."""
+    """Return the partitions that an asset's op finds in its context."""
     found: list[Partition] = []
 
     @dg.op(out=dg.Out(dg.Nothing))

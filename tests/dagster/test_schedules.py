@@ -1,3 +1,5 @@
+"""The schedules of maintenance jobs."""
+
 from __future__ import annotations
 
 import dagster as dg

@@ -32,7 +32,7 @@ def tick(defs: dg.Definitions, name: str, instance: dg.DagsterInstance, cursor: 
 
 @pytest.fixture
 def eager(project, monkeypatch):
-    """The project with a policy under which the least is due."""
+    """The project with a policy under which the smallest amount of work is due."""
     declaration = dataclasses.replace(project.declaration(), maintenance=EAGER)
     monkeypatch.setattr(project, "declaration", lambda: declaration)
     return project
@@ -49,7 +49,7 @@ def test_a_run_that_reported_its_commit_leaves_nothing_to_report(project, instan
 
 
 def test_rows_that_other_writers_add_between_runs_are_reported(project, instance) -> None:
-    """Reported after a later version was: the data version of the asset does not go back."""
+    """They are reported after a later version, but the asset's data version does not go back."""
     defs = project.definitions()
     assert project.run(instance).success
     cursor = tick(defs, "lance_version_sensor", instance).cursor
@@ -81,8 +81,8 @@ def test_run_requests_of_a_sensor_are_accepted_by_its_job(eager, instance, name,
     assert job.tags.items() <= request.tags.items()
 
 
-def test_a_sensor_waits_for_a_job_run_that_was_started_by_hand(eager, instance) -> None:
-    """A run started by hand, which has only its job's tags, is waited for too."""
+def test_a_sensor_waits_for_a_manually_started_run(eager, instance) -> None:
+    """A manually started run has only the tags of its job."""
     for _ in range(3):
         lance_core.write_dataset(pa.table({"id": [1]}), eager.uri, mode="append")
     defs = eager.definitions()

@@ -37,7 +37,7 @@ def test_the_examples_of_the_sensors_guide_load(text, monkeypatch, tmp_path) -> 
 
 
 @pytest.mark.parametrize("part", ["compaction", "deletion", "cleanup"])
-def test_every_number_of_a_policy_is_listed_with_its_default_in_the_guide(part) -> None:
+def test_every_policy_setting_is_listed_with_its_default_in_the_guide(part) -> None:
     for name, value in dataclasses.asdict(getattr(MaintenancePolicy(), part)).items():
         shown = SHOWN.get(value, str(value))
         assert re.search(rf"\| `{name}` \| {re.escape(shown)} \|", GUIDE), name

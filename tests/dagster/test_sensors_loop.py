@@ -38,7 +38,7 @@ def downstream() -> None:
 
 @dataclass
 class Daemon:
-    """Ticks every sensor and runs what they ask for."""
+    """Evaluates every sensor and executes the requested runs."""
 
     defs: dg.Definitions
     instance: dg.DagsterInstance
@@ -77,7 +77,7 @@ class Daemon:
         self.automate()
 
     def round(self) -> list[str]:
-        """One tick of everything; the operations that were run."""
+        """Evaluate every sensor once, and return the operations that were run."""
         self.watch()
         done = []
         for name in MAINTENANCE:
@@ -102,7 +102,7 @@ class Daemon:
         raise AssertionError(f"still busy after {done}")
 
     def events(self) -> tuple[int, int]:
-        """How many materializations and observations the dataset's asset has."""
+        """Return the number of materializations and observations of the dataset's asset."""
         materializations = self.instance.fetch_materializations(EVENTS, limit=100).records
         return len(materializations), len(self.instance.fetch_observations(EVENTS, limit=100).records)
 
@@ -118,7 +118,7 @@ def daemon(project, instance, monkeypatch) -> Daemon:
 
 
 def validate(uri: str, expected: list[int]) -> None:
-    """Rows by us and by the reference; the reference finds no fault in any version that is left."""
+    """Check that both libraries read the same rows and that the reference validates every remaining version."""
     assert ids(uri) == expected
     reference = lance.dataset(uri)
     assert sorted(reference.to_table()["id"].to_pylist()) == expected
@@ -187,7 +187,7 @@ def test_each_data_change_triggers_one_downstream_run_and_maintenance_triggers_n
 
 
 def test_a_compaction_and_cleanup_between_two_ticks_trigger_no_downstream_run(daemon, project) -> None:
-    """Nobody watched while compaction and cleanup ran: what is left tells that no row changed."""
+    """The remaining versions show that no row changed, although no tick observed the compaction and the cleanup."""
     uri = project.uri
     write_fragments(uri, 8)
     daemon.watch()
@@ -205,7 +205,7 @@ def data_version_observed(daemon: Daemon) -> str:
 
 
 def maintain(daemon: Daemon) -> None:
-    """Two compactions, and a cleanup that removes what links the second one to the data."""
+    """Run two compactions, and a cleanup that removes all versions before the result of the second one."""
     daemon.run("events__compact", request_config("compact", target_rows_per_fragment=20))
     daemon.run("events__compact", request_config("compact", target_rows_per_fragment=80))
     daemon.run("events__cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))

@@ -42,7 +42,7 @@ POLICY = MaintenancePolicy(
 
 @dataclass
 class Watched:
-    """The three sensors over some datasets, with what the daemon does around a tick."""
+    """The three sensors of some datasets, ticked as by the daemon."""
 
     instance: dg.DagsterInstance
     lake: Path
@@ -69,7 +69,7 @@ class Watched:
         return Target(declaration=declaration, job_name=f"{name}__{op}", run_config={"ops": {}})
 
     def tick(self, op: str = "compact") -> list[dg.RunRequest]:
-        """One tick; what is asked for a second time is dropped, as the daemon does."""
+        """Run one tick, and drop requests with a known run key, as the daemon does."""
         targets = [self.target(name, op) for name in self.names]
         jobs = [make_job(target.job_name) for target in targets]
         sensor = build_maintenance_sensor(
@@ -122,7 +122,7 @@ def test_a_dataset_that_does_not_exist_yet_is_skipped(watched) -> None:
         watched.skip("events: the dataset does not exist yet", op)
 
 
-def test_a_compaction_is_requested_once_there_are_enough_small_fragments(watched) -> None:
+def test_a_compaction_is_requested_when_there_are_enough_small_fragments(watched) -> None:
     watched.fill(3)
     watched.skip("events: 3 small fragments < 4")
     watched.skip("events: version 3 unchanged: 3 small fragments < 4")
@@ -141,7 +141,7 @@ def test_a_compaction_is_requested_once_there_are_enough_small_fragments(watched
     }
 
 
-def test_no_maintenance_run_is_requested_twice(watched) -> None:
+def test_the_same_maintenance_run_is_not_requested_twice(watched) -> None:
     watched.fill(4)
     assert len(watched.tick()) == 1
     for _ in range(3):
@@ -157,7 +157,7 @@ OUTCOMES = {
 
 @pytest.fixture
 def clock(monkeypatch) -> SimpleNamespace:
-    """What the sensors take for the time; ``ahead`` seconds later than it is."""
+    """Make the sensors see a time ``ahead`` seconds in the future."""
     clock = SimpleNamespace(ahead=0.0)
     clock.time = lambda: time.time() + clock.ahead
     monkeypatch.setattr(run_requests, "time", clock)
@@ -165,7 +165,7 @@ def clock(monkeypatch) -> SimpleNamespace:
 
 
 def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus) -> str:
-    """Run what was asked for; it ends now."""
+    """Execute the requested run, which ends now."""
     run = watched.instance.create_run_for_job(
         make_job(request.job_name), status=dg.DagsterRunStatus.STARTED, tags=request.tags
     )
@@ -184,7 +184,7 @@ def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus
 @pytest.mark.parametrize("op", ["compact", "cleanup"])
 @pytest.mark.sampled(3)
 def test_incomplete_maintenance_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
-    """Ten minutes, twenty, forty: not at every tick, and not never."""
+    """The pauses are ten, twenty, and forty minutes."""
     watched.fill(4)
     (request,) = watched.tick(op)
     for pause in (600, 1200, 2400):
@@ -220,7 +220,7 @@ def test_a_sensor_waits_for_a_requested_run_without_reading_the_dataset(watched,
     watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
-def test_a_new_version_is_requested_without_a_pause(watched) -> None:
+def test_maintenance_of_a_new_version_is_requested_without_a_pause(watched) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.FAILURE)
@@ -270,7 +270,7 @@ def test_small_fragments_between_large_ones_request_no_compaction(watched) -> No
 
 
 def test_a_plan_without_work_is_not_requested(watched) -> None:
-    """A budget below the smallest merge: the job would find nothing to do."""
+    """The budget is below the smallest merge, so that the job would find nothing to do."""
     watched.policy = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
     )
@@ -329,11 +329,11 @@ def test_a_sensor_waits_for_a_running_ingest_of_the_dataset(watched, op) -> None
 
 
 def test_a_sensor_waits_for_a_running_materialization_of_the_asset_by_any_job(watched) -> None:
-    """As the web interface launches it, without tags of the project."""
+    """The web interface launches it without the tags of this library."""
 
     @dg.asset
     def events() -> None:
-        """The dataset's asset."""
+        """The asset of the dataset."""
 
     watched.fill(4)
     job = dg.Definitions(assets=[events]).resolve_implicit_global_asset_job_def()
@@ -367,7 +367,7 @@ def test_a_sensor_does_not_wait_for_unrelated_runs(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_deletions_are_materialized_above_the_fraction(watched) -> None:
+def test_deletions_are_materialized_when_their_fraction_exceeds_the_threshold(watched) -> None:
     watched.fill(3)
     op = "materialize_deletions"
     watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
@@ -400,8 +400,8 @@ def test_a_cleanup_is_requested_when_versions_are_removable(watched) -> None:
     watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
 
 
-def test_a_cleanup_is_requested_when_versions_grow_old_without_a_commit(watched) -> None:
-    """The latest version is the same, and yet there is new work."""
+def test_a_cleanup_is_requested_when_versions_become_old_enough_without_a_new_commit(watched) -> None:
+    """Old versions become removable although the latest version is the same."""
     day = 86_400
     watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
     watched.fill(4)
@@ -434,7 +434,7 @@ def test_maintenance_that_is_switched_off_is_not_requested(watched, op) -> None:
     assert watched.reason.endswith("is disabled")
 
 
-def test_each_dataset_has_one_request_and_one_line_in_the_tick(watched) -> None:
+def test_a_tick_has_one_request_and_one_line_for_each_dataset(watched) -> None:
     watched.names = ("events", "users", "small")
     for name in ("events", "users"):
         watched.fill(4, name=name)
@@ -489,7 +489,7 @@ def test_a_broken_tag_skips_only_the_cleanup_of_its_dataset(watched) -> None:
     assert request.tags["lance/dataset"] == "events"
 
 
-def test_a_broken_dataset_that_was_repaired_is_requested_again(watched) -> None:
+def test_maintenance_of_a_broken_dataset_is_requested_after_its_repair(watched) -> None:
     watched.fill(4)
     manifest = next(path for path in Path(watched.uri(), "_versions").iterdir() if path.name.endswith("11.manifest"))
     kept, status = manifest.read_bytes(), manifest.stat()
@@ -517,7 +517,7 @@ def test_an_unreadable_cursor_is_treated_as_a_missing_cursor(watched, cursor) ->
     assert json.loads(watched.cursors["compact"])["datasets"]["events"]["version"] == 4
 
 
-def test_an_unchanged_dataset_costs_one_listing(watched, monkeypatch) -> None:
+def test_a_tick_for_an_unchanged_dataset_needs_one_listing(watched, monkeypatch) -> None:
     watched.fill(3)
     watched.tick()
     read = []

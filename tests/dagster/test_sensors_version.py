@@ -40,7 +40,7 @@ EVENTS = dg.AssetKey("events")
 
 @dataclass
 class Followed:
-    """A sensor over ``events`` and more, with what the daemon does around a tick."""
+    """A sensor of ``events`` and other datasets, ticked as by the daemon."""
 
     instance: dg.DagsterInstance
     lake: Path
@@ -73,12 +73,12 @@ class Followed:
         return list(data.asset_events)
 
     def skip(self) -> None:
-        """A tick that has nothing to report."""
+        """Run a tick that must have nothing to report."""
         assert self.tick() == []
 
 
 def append(uri: str, value: int, **properties: str) -> int:
-    """Append one row; properties with ``run_id`` say that a run of Dagster did it."""
+    """Append one row, as a Dagster run if ``run_id`` is given."""
     rows = pa.table({"id": [value]})
     if not properties:
         return lance_core.write_dataset(rows, uri, mode="append").version
@@ -92,7 +92,7 @@ def append(uri: str, value: int, **properties: str) -> int:
 
 
 def kinds(events) -> list[tuple[str, str, str]]:
-    """(kind, data version, operation) of each event."""
+    """Return (kind, data version, operation) of each event."""
     return [
         (
             "materialization" if isinstance(event, dg.AssetMaterialization) else "observation",
@@ -104,7 +104,7 @@ def kinds(events) -> list[tuple[str, str, str]]:
 
 
 def start_run(instance: dg.DagsterInstance) -> str:
-    """A run that is going, as the event log sees it."""
+    """Record a run in progress in the event log."""
 
     @dg.job
     def work() -> None:
@@ -215,7 +215,7 @@ def _materialized(version: int) -> StepMaterializationData:
     return StepMaterializationData(dg.AssetMaterialization(EVENTS, metadata={"lance/version": version}))
 
 
-def test_a_commit_whose_run_ended_silently_is_reported_for_it(followed) -> None:
+def test_a_commit_of_a_run_that_ended_without_reporting_is_reported_by_the_sensor(followed) -> None:
     followed.append(0)
     followed.tick()
     run_id = start_run(followed.instance)
@@ -230,7 +230,7 @@ def test_a_commit_whose_run_ended_silently_is_reported_for_it(followed) -> None:
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
 def test_a_sensor_waits_only_a_limited_time_for_a_silent_run(followed, monkeypatch, status) -> None:
-    """Its machine is gone, or it was killed before its first step noted the process."""
+    """The run's machine failed, or the run was killed before its first step recorded the process."""
     followed.append(0)
     followed.tick()
     run_id = create_run_for_test(followed.instance, "work", status=status, tags={MACHINE_TAG: "gone"}).run_id
@@ -254,12 +254,12 @@ def test_the_sensor_waits_for_queued_runs_and_runs_whose_process_is_alive(follow
     pass_time(monkeypatch, timedelta(days=30))
     assert not is_silent(followed.instance, noted)
     assert is_silent(followed.instance, other)
-    # Only the daemon's coordinator can make a queued run.
+    # Only the daemon's coordinator can create a queued run.
     queued = SimpleNamespace(run_id=other.run_id, status=dg.DagsterRunStatus.QUEUED, tags={}, job_name="work")
     assert not is_silent(followed.instance, queued)
 
 
-def test_a_run_with_a_maximum_runtime_counts_as_silent_only_after_it(followed, monkeypatch) -> None:
+def test_a_run_counts_as_silent_only_after_its_maximum_runtime(followed, monkeypatch) -> None:
     runs = [
         create_run_for_test(
             followed.instance, "work", status=dg.DagsterRunStatus.STARTED, tags={"dagster/max_runtime": limit}
@@ -270,7 +270,7 @@ def test_a_run_with_a_maximum_runtime_counts_as_silent_only_after_it(followed, m
     assert [is_silent(followed.instance, run) for run in runs] == [True, False, True]
 
 
-def test_unreported_maintenance_of_a_running_run_does_not_delay_later_reports(followed) -> None:
+def test_unreported_maintenance_of_a_run_in_progress_does_not_delay_later_reports(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -284,7 +284,7 @@ def test_unreported_maintenance_of_a_running_run_does_not_delay_later_reports(fo
     followed.skip()
 
 
-def test_the_first_tick_also_waits_for_a_run(followed) -> None:
+def test_the_first_tick_waits_for_a_run_in_progress(followed) -> None:
     followed.append(0)
     run_id = start_run(followed.instance)
     followed.append(1, run_id=run_id)
@@ -303,7 +303,7 @@ def test_a_run_of_another_dagster_instance_counts_as_an_external_writer(followed
 
 
 def test_a_run_event_for_another_location_does_not_hide_a_commit(followed, tmp_path) -> None:
-    """A run may be told to write to another location; its version numbers are others."""
+    """A run configuration may set another location, whose version numbers are unrelated."""
     followed.append(0)
     followed.tick()
     run_id = start_run(followed.instance)
@@ -335,7 +335,7 @@ def test_versions_removed_before_a_tick_are_skipped(followed) -> None:
 
 
 def test_maintenance_among_removed_versions_keeps_the_data_version(followed) -> None:
-    """Compaction and cleanup between two ticks: the compaction is undone on paper."""
+    """A compaction and a cleanup run between two ticks, and the compaction is logically reverted."""
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -371,7 +371,7 @@ def test_a_recorded_change_among_removed_versions_is_not_reported_again(followed
 
 
 def test_the_data_version_recorded_for_a_later_version_applies_to_earlier_versions(followed) -> None:
-    """A run that needs several commits reports the last one; the first one that is left may be another."""
+    """A run with several commits reports the last one, while the oldest remaining version may be an earlier one."""
     for value in range(4):
         followed.append(value)
     followed.tick()
@@ -402,7 +402,7 @@ def test_a_cursor_lost_after_recorded_maintenance_keeps_the_data_version(followe
 
 
 def test_external_maintenance_without_history_or_record_counts_as_a_change(followed) -> None:
-    """Files and fragments are others, and no event tells that the rows are not: stale would be worse."""
+    """The files differ, and no event shows that the rows are the same; stale downstream assets would be worse."""
     for value in range(4):
         followed.append(value)
     followed.tick()
@@ -491,7 +491,7 @@ def test_a_damaged_version_is_skipped_once_a_newer_version_exists(followed) -> N
 
 
 def test_a_change_that_cannot_be_read_is_reported_without_metrics(followed, monkeypatch) -> None:
-    """A newer writer set a feature flag: downstream must hear of the rows all the same."""
+    """A newer writer set an unknown feature flag, but downstream assets must be informed of the change."""
     followed.append(0)
     followed.tick()
     followed.append(1)
@@ -553,7 +553,7 @@ def process_identity() -> str:
 
 
 def pass_time(monkeypatch, elapsed: timedelta) -> None:
-    """What the sensors take for now."""
+    """Set the time that the sensors see."""
     now = datetime.now(UTC) + elapsed
     monkeypatch.setattr(silent_runs, "_now", lambda: now)
 
@@ -574,7 +574,7 @@ def spoil(uri: str, version: int) -> None:
 
 
 def append_after(uri: str, *, damaged: int) -> None:
-    """What a writer does that need not look at the damaged version: here that stands aside for a moment."""
+    """Append as a writer that does not read the damaged version, which is moved away meanwhile."""
     path = Path(uri, "_versions", manifest_name(damaged))
     kept = path.read_bytes()
     path.unlink()

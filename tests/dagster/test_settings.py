@@ -1,3 +1,5 @@
+"""Settings that are read from environment variables."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from lance_core.errors import InvalidInputError
 from lance_pipelines.settings import ExecutorKind, Settings
 
 
-def test_an_empty_environment_sets_the_warehouse_below_the_working_directory(tmp_path, monkeypatch) -> None:
+def test_the_default_warehouse_is_below_the_working_directory(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for environment in ({}, {"LANCE_PIPELINES_WAREHOUSE": "", "LANCE_PIPELINES_EXECUTOR": ""}):
         settings = Settings.from_environment(environment)

@@ -1,4 +1,4 @@
-"""Tests that run jobs in this process restore its signal handlers, regardless of how the tests were started."""
+"""Signal handlers are restored after in-process jobs, regardless of how the tests were started."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def idle() -> None:
 
 
 @pytest.mark.skipif(_WORKER in os.environ, reason="forks; the tests below run it in a process without other threads")
-def test_an_in_process_run_leaves_forked_pools_working() -> None:
+def test_forked_process_pools_terminate_after_an_in_process_run() -> None:
     """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
     assert idle.execute_in_process().success
     fork = multiprocessing.get_context("fork")
     begun = fork.Barrier(3)
     with fork.Pool(2, initializer=begun.wait) as pool:
-        # A worker that is told to end while the fork is under way does not hear of it.
+        # A worker that receives the signal while it is being forked ignores the signal.
         begun.wait()
         assert pool.map(abs, [-1, -2]) == [1, 2]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_a_pool_terminates_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
+def test_a_process_pool_terminates_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
     """A shell without job control starts background commands with SIGINT ignored."""
-    test = f"{Path(__file__).name}::{test_an_in_process_run_leaves_forked_pools_working.__name__}"
+    test = f"{Path(__file__).name}::{test_forked_process_pools_terminate_after_an_in_process_run.__name__}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", f"tests/dagster/{test}"],
         cwd=REPOSITORY,

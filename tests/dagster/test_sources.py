@@ -71,7 +71,7 @@ def test_a_run_of_a_function_may_replace_the_target_but_not_the_source(tmp_path,
 
 
 @pytest.mark.parametrize("returned", [None, 7, [], ["row"]])
-def test_a_function_that_returns_no_arrow_data_fails_with_one_line(tmp_path, instance, returned) -> None:
+def test_a_function_that_returns_no_arrow_data_fails_with_a_one_line_error(tmp_path, instance, returned) -> None:
     uri = str(tmp_path / "numbers.lance")
     declaration = DatasetDeclaration(key="n", uri=uri, source=FunctionSource(function=lambda _: returned))
     (event,) = ingest(declaration, instance).get_step_failure_events()
@@ -98,7 +98,7 @@ def test_vector_columns_of_a_function_are_refused() -> None:
         )
 
 
-def test_a_dataset_is_downstream_of_the_asset_of_its_source() -> None:
+def test_a_dataset_is_downstream_of_its_source_asset() -> None:
     declaration = DatasetDeclaration(
         key="features",
         uri="/lake/features.lance",

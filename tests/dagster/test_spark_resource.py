@@ -1,3 +1,5 @@
+"""The Spark resource: when sessions are started and stopped, and how they are configured."""
+
 from __future__ import annotations
 
 import dagster as dg
@@ -9,7 +11,7 @@ from lance_pipelines.resources.spark import SparkResource
 
 
 class Sessions:
-    """Stands in for starting and stopping real ones."""
+    """Replaces the start and stop of real Spark sessions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[dict[str, str]] = []
@@ -47,7 +49,7 @@ def run(resource: SparkResource, *, touches: int, fails: bool = False) -> dg.Exe
     return job.execute_in_process(raise_on_error=False)
 
 
-def test_a_run_that_needs_no_session_starts_none(sessions) -> None:
+def test_a_run_that_needs_no_spark_session_starts_none(sessions) -> None:
     assert run(SparkResource(), touches=0).success
     assert (sessions.started, sessions.stopped) == ([], [])
 
@@ -74,7 +76,7 @@ def test_dotted_and_nested_spark_settings_are_both_accepted(sessions) -> None:
     assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
 
 
-def test_a_remote_resource_provides_a_session_of_the_given_server(sessions) -> None:
+def test_a_remote_resource_provides_a_session_on_the_given_server(sessions) -> None:
     run(SparkResource(remote="sc://127.0.0.1:15002", spark_config={"spark.app.name": "nightly"}), touches=1)
     assert sessions.started == [{"spark.app.name": "nightly", "spark.remote": "sc://127.0.0.1:15002"}]
 

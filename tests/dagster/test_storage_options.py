@@ -72,7 +72,7 @@ def project(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Project:
 
 @pytest.fixture
 def run(project: S3Project, instance: dg.DagsterInstance) -> Iterator[Callable[..., dg.ExecuteInProcessResult]]:
-    """Runs jobs; in the end, nothing that the instance recorded may contain the secret."""
+    """Runs jobs, and finally checks that no record of the instance contains the secret."""
     defs = project.definitions()
 
     def execute(operation: str, **config: Any) -> dg.ExecuteInProcessResult:

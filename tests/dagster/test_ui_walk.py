@@ -43,7 +43,7 @@ query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on
 
 
 class Walk:
-    """A browser that looks at a server, and a camera.
+    """A browser on a server, which takes screenshots.
 
     Args:
         server: the server.
@@ -69,8 +69,8 @@ class Walk:
             self.page.get_by_text(text).locator("visible=true").first.wait_for()
 
     def picture(self, name: str) -> None:
-        """Take a picture; its size does not depend on the content."""
-        # What is loaded late, and what moves, comes to rest.
+        """Take a screenshot, whose size does not depend on the content."""
+        # Wait until late content is loaded and animations have ended.
         self.page.wait_for_load_state("networkidle")
         path = self._pictures / f"{name}.png"
         self.page.mouse.move(0, 0)
@@ -78,7 +78,7 @@ class Walk:
         assert path.stat().st_size < 150_000
 
     def lines(self) -> list[str]:
-        """The texts that a person reads, in order."""
+        """The visible texts, in order."""
         return [line.strip() for line in self.page.inner_text("body").splitlines() if line.strip()]
 
     def value(self, key: str) -> str:
@@ -90,7 +90,7 @@ class Walk:
         return self.server.query(EVENTS, path=list(path))["assetOrError"]
 
     def time_of(self, version: int, *path: str) -> str:
-        """The time of the materialization of a version, by which the page of an asset is opened at this event."""
+        """Return the time of a version's materialization, with which the asset page is opened at this event."""
         for event in self.events(*path)["assetMaterializations"]:
             if {"key": "lance/version", "value": str(version)} in event["tags"]:
                 return event["timestamp"]
@@ -170,7 +170,7 @@ def test_a_materialization_shows_what_was_committed(walk: Walk) -> None:
     assert walk.value("lance/rows_written") == "250"
     text = "\n".join(walk.lines())
     assert re.search(r"latency_ms\s+double\s+Time until the server answered", text)
-    # Identifiers of commits and digests are no reading matter: they are in the last entry.
+    # Identifiers of commits and digests are shown only in the last entry.
     read, _, details = text.partition("lance/details")
     assert '"transaction":' in details
     assert not re.search(r"[0-9a-f]{16}|[0-9a-f]{8}-[0-9a-f]{4}-", read)
@@ -204,7 +204,7 @@ def test_metrics_of_the_versions_are_plotted(walk: Walk) -> None:
     assert walk.page.locator("canvas").count() >= 4
 
 
-def test_checks_show_what_was_found_and_where(walk: Walk) -> None:
+def test_the_checks_page_shows_the_result_of_each_check(walk: Walk) -> None:
     walk.visit("/assets/lake/trips?view=checks&checkDetail=key_unique", "Latest execution", "Passed")
     walk.page.get_by_text("Succeeded").nth(7).wait_for()
     walk.picture("checks")
@@ -240,15 +240,15 @@ def test_the_launchpad_shows_the_declared_values_and_tags(walk: Walk) -> None:
         assert declared in text
 
 
-def test_one_sensor_of_each_kind_serves_all_datasets(walk: Walk) -> None:
+def test_all_datasets_share_one_sensor_of_each_kind(walk: Walk) -> None:
     walk.visit("/automation", "lance_version_sensor", "Standard sensor", height=1040)
     walk.picture("sensors")
     shown = [line for line in walk.lines() if line.startswith("lance_")]
     assert shown == ["lance_cleanup_sensor", "lance_compaction_sensor", "lance_deletion_sensor", "lance_version_sensor"]
 
 
-def test_a_launched_cleanup_records_an_observation_that_shows_what_it_removed(walk: Walk) -> None:
-    """Comes last, because it changes what the other stops see."""
+def test_a_launched_cleanup_records_an_observation_that_shows_the_removed_versions(walk: Walk) -> None:
+    """Runs last, because the cleanup changes what the other pages show."""
     walk.visit(f"/locations/{LOCATION}/jobs/lake__app_events__cleanup/playground", "retain_versions: 3")
     walk.page.get_by_role("button", name="Launch Run").click()
     walk.page.wait_for_url(re.compile("/runs/"))

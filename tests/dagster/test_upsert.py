@@ -35,7 +35,7 @@ def rows(values: dict[int | None, str]) -> pa.Table:
 
 
 class Users:
-    """A dataset that each run upserts other rows into."""
+    """A dataset into which each run upserts different rows."""
 
     def __init__(self, directory: Path, instance: dg.DagsterInstance, **declared: Any) -> None:
         self.directory, self.uri, self.instance = directory, str(directory / "users.lance"), instance
@@ -127,13 +127,13 @@ def test_rows_with_a_repeated_key_fail_the_step_and_leave_no_files(
         ({"upsert_by": ()}, "mode upsert requires upsert_by, or a primary key that the schema declares"),
     ],
 )
-def test_a_key_that_the_rows_do_not_have_fails_the_run(tmp_path, instance, declared, message) -> None:
+def test_a_key_column_that_the_rows_lack_fails_the_run(tmp_path, instance, declared, message) -> None:
     users = Users(tmp_path, instance, **declared)
     assert message in users.failure(rows({1: "a"}))
     assert not users.files()
 
 
-def test_a_missing_column_is_refused_because_whole_rows_are_replaced(tmp_path, instance) -> None:
+def test_a_source_that_lacks_a_column_is_refused(tmp_path, instance) -> None:
     users = Users(tmp_path, instance, schema_mode=SchemaMode.ADD)
     users.ingest(rows({1: "a"}))
     assert "column 'name' of the dataset is not in the source" in users.failure(pa.table({"id": [1]}))

@@ -1,4 +1,4 @@
-"""``dagster dev``: launch a job as the launchpad does, look at the asset in a real browser, and follow the guides."""
+"""``dagster dev``: jobs are launched as by the launchpad, assets are viewed in a browser, and guides are followed."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ def test_runs_launched_from_the_web_interface_show_their_versions(web_server, ru
 
 
 def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int) -> None:
-    """Open the asset's page in a browser and read what a person reads."""
+    """Open the asset's page in a browser and return the visible text."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1600, "height": 1400})
         page.set_default_timeout(DEADLINE_SECONDS * 1000)
         page.goto(f"{url}/assets/installed_files?view=events")
-        # The first visit may greet with a dialog.
+        # The first visit may show a welcome dialog.
         skip = page.get_by_role("button", name="Skip")
         page.get_by_text("lance/version", exact=True).first.wait_for()
         if skip.count():
             skip.first.click()
         page.screenshot(path=screenshot, full_page=True)
         text = page.inner_text("body")
-        # The card of a small dataset is shown at once, that of a larger one behind "[Show Markdown]".
+        # The card of a small dataset is shown immediately, and that of a larger dataset behind "[Show Markdown]".
         chart = page.get_by_role("img", name="rows per fragment")
         chart.wait_for()
         assert chart.evaluate("image => image.naturalWidth") == 420
@@ -97,7 +97,7 @@ def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int
 
 @pytest.mark.slow
 def test_the_guides_command_switches_on_the_sensor_of_the_running_server(web_server, server_command_line) -> None:
-    """A sensor's state belongs to the name of its code location: another name is another sensor."""
+    """A sensor's state is stored under the name of its code location."""
     (command,) = re.findall(r"`dagster (sensor start .*?)`", GUIDE)
     *_, sensor = shlex.split(command)
     before = web_server.sensors()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's own convention
 from pyspark.sql.types import StructType
 
 import lance_core

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import datasource as D  # noqa: N812
+from pyspark.sql import datasource as D  # noqa: N812  # short, like PySpark's F and T
 
 import lance_core
 from lance_pipelines.spark import register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812  # PySpark's own convention
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_pipelines.ingest.fitting import is_lossless

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's own convention
 
 import lance_core
 from lance_core.errors import (
