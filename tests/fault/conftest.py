@@ -11,7 +11,7 @@ from lance_core.transactions.options import CommitOptions
 
 @pytest.fixture
 def retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits of this process try again at once; how long they would wait is tested elsewhere."""
+    """Commits of this process retry immediately; other tests cover the waiting times."""
     monkeypatch.setitem(CommitOptions.__init__.__kwdefaults__, "wait", lambda seconds: None)
 
 

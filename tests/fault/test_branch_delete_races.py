@@ -56,7 +56,7 @@ def _describe(uri: str) -> None:
 
 
 def _table(uri: str, *, grown: bool) -> str:
-    """Three rows, tagged, and a branch, which has two rows of its own when it is grown."""
+    """Create a tagged table of three rows and a branch, which has two more rows if ``grown`` is set."""
     main = lance_core.write_dataset(numbered_rows(0, 3), uri)
     main.tags.create("main", 1)
     branch = main.create_branch("b")
@@ -66,7 +66,7 @@ def _table(uri: str, *, grown: bool) -> str:
 
 
 def _leftover(uri: str) -> str:
-    """What a writer leaves that dies before the record."""
+    """Leave the files of a branch whose creator was killed before it wrote the record."""
     _table(uri, grown=False)
     (Path(uri) / "_refs/branches/b.json").unlink()
     return uri
@@ -74,7 +74,7 @@ def _leftover(uri: str) -> str:
 
 @dataclass
 class Outcome:
-    """What became of the two; an error is a refusal."""
+    """The results of both operations; an error means that the operation was refused."""
 
     uri: str
     at: str = ""
@@ -82,7 +82,7 @@ class Outcome:
     other: Exception | None = None
 
     def values(self, reference: str | tuple[str, None]) -> list[int]:
-        """The rows of a tag or branch, which both libraries find."""
+        """Return the rows of a tag or branch, which must be equal in both libraries."""
         theirs, ours = (
             sorted(each.dataset(self.uri).checkout_version(reference).to_table()["x"].to_pylist()) for each in EACH
         )
@@ -96,7 +96,7 @@ def _attempt(verb: Verb, uri: str) -> Exception | None:
     except REFUSALS as error:
         return error
     except (OSError, ValueError) as error:
-        # The reference has no others.
+        # The reference has no other branches.
         if type(error) in (OSError, ValueError):
             return error
         raise
@@ -106,7 +106,7 @@ def _attempt(verb: Verb, uri: str) -> Exception | None:
 def _stalled(
     monkeypatch: pytest.MonkeyPatch, uri: str, first: Verb, other: Verb, is_stop: Callable[[int, str, str], bool]
 ) -> Outcome:
-    """Do the first, and the other one before the call of the first that is the stop."""
+    """Run the first operation, and the other one before the store call at which the first is stopped."""
     outcome = Outcome(uri)
     calls = 0
 
@@ -138,7 +138,7 @@ def _stalled(
 def _at_each_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Callable[[str], str], first: Verb, other: Verb
 ) -> Iterator[Outcome]:
-    """One outcome for each call that the first makes of its store."""
+    """Yield one outcome for each store call of the first operation."""
     number = 0
     while True:
         uri = make(str(tmp_path / f"{number}"))
@@ -154,7 +154,7 @@ def _at_each_call(
 
 
 def _check_whole(outcome: Outcome) -> None:
-    """Whatever is listed is there, and the main line is."""
+    """Check that all listed branches and the main branch are complete."""
     ours = lance_core.dataset(outcome.uri)
     for name in (*ours.branches.list(), *ours.tags.list()):
         assert outcome.values((name, None) if name in ours.branches.list() else name)[:3] == [0, 1, 2], outcome
@@ -163,7 +163,7 @@ def _check_whole(outcome: Outcome) -> None:
 
 
 def _clear(outcome: Outcome) -> None:
-    """Nothing stands in the way of the next ones."""
+    """Check that the branch can be deleted and created again."""
     ours = lance_core.dataset(outcome.uri)
     for tag in ours.tags.list():
         ours.tags.delete(tag)
@@ -183,7 +183,7 @@ USES = pytest.mark.parametrize(
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
 @pytest.mark.sampled(1)
-def test_an_operation_that_needs_a_deleted_branch_is_refused_or_keeps_it(
+def test_an_operation_that_needs_a_branch_being_deleted_is_refused_or_keeps_the_branch(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     use: Verb,
@@ -217,7 +217,7 @@ def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
     grown: bool,
     stop: tuple[str, str],
 ) -> None:
-    """The reference, which does not look for the record, as well."""
+    """The reference, which does not check for the record, is one of the users."""
     uri = _table(str(tmp_path / "table"), grown=grown)
     outcome = _stalled(
         monkeypatch,
@@ -233,7 +233,7 @@ def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
         assert outcome.values(used) == list(range(5 if grown else 3))
         assert "b" in lance.dataset(uri).branches.list()
     else:
-        # The reference makes the manifest of a branch before it looks for the record of the other, and leaves it.
+        # The reference creates the manifest of a branch before it checks for the other record, and does not remove it.
         assert ("b" in lance.dataset(uri).branches.list()) == (outcome.first is not None)
 
 
@@ -253,7 +253,7 @@ def test_a_branch_created_while_another_branch_of_the_same_name_is_deleted_is_ke
 
 
 @pytest.mark.parametrize("make_table", [_leftover, lambda uri: _table(uri, grown=False)], ids=["leftover", "whole"])
-def test_a_delete_during_the_creation_of_a_branch_leaves_a_complete_branch_or_none(
+def test_a_branch_delete_during_the_creation_of_the_branch_leaves_a_complete_branch_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_table: Callable[[str], str]
 ) -> None:
     for outcome in _at_each_call(monkeypatch, tmp_path, make_table, _make, _delete):

@@ -42,7 +42,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("versions", [[2] * NUM_WRITERS, [1, 2] * (NUM_WRITERS // 2)], ids=["same", "different"])
 def test_at_most_one_of_many_writers_creates_a_branch(uri: str, versions: list[int]) -> None:
-    """Of writers that start from one version exactly one; those of different versions may all give way."""
+    """If all start from the same version, exactly one succeeds; if they start from different versions, all may fail."""
     barrier = Barrier(NUM_WRITERS)
 
     def make(version: int) -> object:
@@ -51,7 +51,7 @@ def test_at_most_one_of_many_writers_creates_a_branch(uri: str, versions: list[i
         try:
             return handle.create_branch("b", version).version
         except (RefAlreadyExistsError, RefConflictError, CommitOutcomeUnknownError) as error:
-            # A conflict when the version that was met gave way; unknown when it did so before it could be read.
+            # A conflict if the other version was withdrawn; unknown if that happened before it could be read.
             return error
 
     with ThreadPoolExecutor(NUM_WRITERS) as pool:
@@ -96,7 +96,7 @@ def test_simultaneous_branch_creates_and_deletes_leave_the_main_branch_intact(ur
         handle = lance_core.dataset(uri)
         barrier.wait()
         for _ in range(4):
-            # A branch that is deleted while it is made has its files taken away.
+            # The files of a branch that is deleted during its creation are removed.
             with suppress(RefAlreadyExistsError, RefConflictError, RefNotFoundError, StorageError):
                 if number % 2:
                     handle.branches.delete("b")
@@ -158,10 +158,10 @@ def test_a_clone_that_other_writers_continue_immediately_is_kept_or_has_an_unkno
 
 @pytest.mark.parametrize("num_appends", range(3))
 @pytest.mark.parametrize("opened", ["by uri", "by handle"])
-def test_append_to_a_branch_that_is_recreated_in_the_meantime_is_refused(
+def test_append_to_a_branch_that_was_recreated_in_the_meantime_is_refused(
     uri: str, opened: str, num_appends: int
 ) -> None:
-    """The files that were written went with the old branch."""
+    """The written files were removed with the old branch."""
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
@@ -256,7 +256,7 @@ def test_handle_of_a_branch_can_still_be_used_after_a_cleanup(uri: str, handle: 
     lance.dataset(branch).to_table()
 
 
-def test_compaction_of_a_branch_finishes_when_its_version_is_cleaned_up(
+def test_compaction_of_a_branch_finishes_although_its_version_was_cleaned_up(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
@@ -279,7 +279,7 @@ def test_compaction_of_a_branch_finishes_when_its_version_is_cleaned_up(
 def test_a_writer_with_a_fast_clock_does_not_confuse_a_branch_with_its_predecessor(
     uri: str, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version of the old branch looks younger than the new branch."""
+    """A version of the old branch appears to be newer than the new branch."""
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
     now = time.time_ns
@@ -297,10 +297,10 @@ def test_a_writer_with_a_fast_clock_does_not_confuse_a_branch_with_its_predecess
 
 
 @pytest.mark.parametrize("num_appends", [0, 1, 2])
-def test_branch_creation_that_backs_off_removes_no_version_of_other_writers(
+def test_branch_creation_that_is_withdrawn_removes_no_version_of_other_writers(
     uri: str, num_appends: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first version was removed as that of a maker who was killed; another has its number."""
+    """Another writer took the first version for a leftover, removed it, and created a version with its number."""
     branch = f"{uri}/tree/b"
     find_rival = cloning._find_rival
 

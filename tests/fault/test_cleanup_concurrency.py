@@ -65,7 +65,7 @@ def _clean_while_others_write(uri: str, rounds: int, seed: int) -> None:
     lance_core.dataset(uri).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
     dataset = lance.dataset(uri)
     assert dataset.count_rows() == int(output)
-    # The latest version and the tagged ones: all whole, all others gone.
+    # Only the latest version and the tagged ones remain, and they are complete.
     tagged = {tag["version"] for tag in dataset.tags.list().values()}
     left = {each["version"] for each in dataset.versions()}
     assert left == tagged | {dataset.version}
@@ -105,7 +105,7 @@ def test_simultaneous_cleanups_leave_the_same_files_as_a_single_cleanup(tmp_path
         except LanceError as error:
             failures.append(error)
         except OSError:
-            # The reference may fail over a manifest that another cleanup has removed.
+            # The reference may fail because of a manifest that another cleanup has removed.
             assert library is lance
 
     threads = [
@@ -116,7 +116,7 @@ def test_simultaneous_cleanups_leave_the_same_files_as_a_single_cleanup(tmp_path
     for thread in threads:
         thread.join()
     assert failures == []
-    # Files whose version somebody else has removed go for their age.
+    # Files of versions that other cleanups have removed are removed because of their age.
     assert table.files() == done
     assert lance.dataset(table.uri).to_table().equals(rows)
     lance.dataset(table.uri).validate()

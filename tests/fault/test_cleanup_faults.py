@@ -50,7 +50,7 @@ def _clean(table: AgedTable, fault: Fault = no_fault) -> tuple[FaultyStore, Clea
 def test_a_cleanup_with_one_failed_call_keeps_every_needed_file(
     table: AgedTable, when: When, files_per_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The same calls each time, however fast they are.
+    # The same calls in each run, regardless of their speed.
     monkeypatch.setattr(Stride, "finish", lambda stride, actions: setattr(stride, "length", files_per_look))
     store, clean = _clean(table)
     assert isinstance(clean, CleanupStats)

@@ -32,13 +32,13 @@ from tests.support.aged_table import (
 )
 from tests.support.faulty_store import Call, FaultyStore, no_fault
 
-# One thread: the calls come in the same order each time.
+# With one thread, the calls have the same order in each run.
 POLICY = CleanupPolicy.of(retain_versions=2, error_if_tagged_old_versions=False, delete_concurrency=1)
 
 
 @pytest.fixture(autouse=True)
 def steady_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same calls each time, however fast they are."""
+    """Make the calls of each run the same, regardless of their speed."""
     monkeypatch.setattr(Stride, "finish", lambda stride, actions: setattr(stride, "length", 6))
 
 
@@ -68,7 +68,7 @@ def _clean(table: AgedTable, fault: Callable[[Call], None] = no_fault) -> Faulty
 
 
 def _killed_at(table: AgedTable, number: int) -> bool:
-    """Clean up in a child that dies before that call; whether it got there."""
+    """Clean up in a child that is killed before the call with this number; return whether the call was reached."""
     child = os.fork()
     if child == 0:
         try:
@@ -90,7 +90,7 @@ def _check_kept(table: AgedTable, kept: list[int], rows: dict[int, object]) -> N
 
 
 @pytest.mark.slow
-def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) -> None:
+def test_a_cleanup_killed_at_any_call_is_finished_by_the_next_cleanup(table: AgedTable) -> None:
     latest = lance.dataset(table.uri).version
     calls = _clean(table).calls
     done = table.files()
@@ -101,7 +101,7 @@ def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) 
     for number in range(len(calls)):
         table.go_back()
         assert _killed_at(table, number)
-        # The table goes on: nothing that is left blocks or misleads.
+        # The table remains usable: no leftover blocks writers or misleads readers.
         if calls[number].method == "delete":
             _check_kept(table, kept, rows)
         _clean(table)
@@ -110,7 +110,7 @@ def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) 
 
 
 @pytest.mark.slow
-def test_pylance_finishes_a_cleanup_that_was_killed(table: AgedTable) -> None:
+def test_pylance_finishes_a_killed_cleanup(table: AgedTable) -> None:
     calls = _clean(table).calls
     done = table.files()
     deletes = [call.index for call in calls if call.method == "delete"]
@@ -119,6 +119,6 @@ def test_pylance_finishes_a_cleanup_that_was_killed(table: AgedTable) -> None:
         assert _killed_at(table, number)
         lance.dataset(table.uri).cleanup_old_versions(retain_versions=2, error_if_tagged_old_versions=False)
         left = table.files()
-        # It keeps less of the version that the branch was made from.
+        # It keeps fewer files of the version from which the branch was created.
         assert left <= done
         assert not {path for path in done - left if not path.startswith(("_transactions/", "_indices/", "_deletions/"))}

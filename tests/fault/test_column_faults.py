@@ -27,7 +27,7 @@ OLD = pa.schema({"a": pa.int64(), "b": pa.int64()})
 
 @dataclass(frozen=True)
 class Change:
-    """A change of columns, the columns that it makes, and the values of the last one for the number of a row."""
+    """A column change, the resulting columns, and a function from the row number to the value of the last column."""
 
     act: Callable[[LanceDataset], None]
     columns: pa.Schema
@@ -59,7 +59,7 @@ CHANGES = {
 
 @pytest.fixture(params=[False, True], ids=["row addresses", "stable row ids"])
 def source(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """Three fragments, of which two have a deleted row."""
+    """A table of three fragments, of which two have a deleted row."""
     uri = tmp_path / "source"
     for start in range(0, 9, 3):
         numbers = range(start, start + 3)
@@ -87,7 +87,7 @@ class Rival:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The rows that must be in the table now."""
+        """Return the rows that the table must contain."""
         return self.after if self.has_acted else NUMBERS
 
 
@@ -99,7 +99,7 @@ RIVALS = {
 
 
 def referenced(root: Path) -> set[str]:
-    """Data files of all versions."""
+    """Return the data files of all versions."""
     log = lance_core.dataset(root).log
     return {
         file.path
@@ -130,7 +130,7 @@ def check_rows(root: Path, change: Change, numbers: Sequence[int]) -> bool:
 
 
 def check_outcome(root: Path, store: FaultyStore, change: Change, rival: Rival) -> str:
-    """Make the change, and check what is left; return how it ended."""
+    """Make the change, check the table, and return the outcome."""
     dataset = through(store, root)
     store.fault = rival
     try:
@@ -155,8 +155,8 @@ def check_every_call(source: Path, name: str, when: When, *rival: object) -> Non
         root, store = fresh(source), FaultyStore(LocalStore())
         outcome = check_outcome(root, store, change, Rival(root, fault_at(call.index, when), *rival))
         outcomes.add(outcome)
-        # A file stays if its removal failed, or if a version may refer to it, as when its manifest may yet arrive; and
-        # nobody has the temporary file of a stream that was opened and not handed out.
+        # A file remains if its removal failed, or if a version may refer to it, as when its manifest may still arrive.
+        # The temporary file of a stream whose opening failed afterward is unknown to the writer.
         if outcome == "unknown" or call.method in ("delete", "put_if_absent"):
             continue
         lost = {path for path in data_files(root) if path.startswith(".tmp") and call.method == "create"}
@@ -194,7 +194,7 @@ def test_new_columns_are_planned_again_after_a_concurrent_write(source: Path, na
 
 @pytest.mark.parametrize("name", ["add", "join", "cast"])
 def test_new_columns_with_an_unknown_outcome_keep_their_files(source: Path, name: str) -> None:
-    """The version is created, the answer is lost, and what happened cannot be looked up."""
+    """The version is created, but the response is lost, and the outcome cannot be determined."""
     store = FaultyStore(LocalStore())
     dataset = through(store, source)
 

@@ -33,7 +33,7 @@ OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 NEW = pa.table({"a": pa.array([4, 5], pa.int64())})
 
 OPERATIONS: dict[str, tuple[Callable[[], object], bool, list[int]]] = {
-    # name: (what to do, whether the table exists before, rows afterwards)
+    # name: (operation, whether the table exists before it, rows after it)
     "create": (lambda: lance_core.write_dataset(NEW, URI, mode="create"), False, [4, 5]),
     "append": (lambda: lance_core.write_dataset(NEW, URI, mode="append"), True, [1, 2, 3, 4, 5]),
     "append, first": (lambda: lance_core.write_dataset(NEW, URI, mode="append"), False, [4, 5]),
@@ -67,7 +67,7 @@ def _delete() -> object:
 
 
 def _update() -> object:
-    """Rows 4 and 5 take the place of row 2."""
+    """Replace row 2 by rows 4 and 5."""
     rows = {0: BitMap([1])}
     log = lance_core.dataset(URI).log
     planned = planned_delete(log, 1, rows)
@@ -89,14 +89,14 @@ def _rewrite() -> object:
 
 
 class Bench:
-    """A fresh table in one kind of store for each run."""
+    """Creates a new table in one kind of store for each run."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
         self.directory = directory
 
     def run(self, operation: str, fault: Fault, *, retryable: bool) -> tuple[FaultyStore, LanceError | None]:
-        """Run an operation on a fresh table with this fault; the store and what was raised."""
+        """Run an operation on a new table with this fault; return the store and the exception."""
         action, exists, _ = OPERATIONS[operation]
         store = self._fresh(exists)
         store.fault, store.retryable = fault, retryable
@@ -161,7 +161,7 @@ def test_an_operation_with_one_failed_call_leaves_the_old_or_new_version(
             _check_outcome(operation, store, raised)
             assert not isinstance(raised, CommitOutcomeUnknownError)
             if call.method == "put_if_absent" and (when is When.AFTER or retryable):
-                # A lost response is found out; a request that may be repeated is repeated.
+                # A lost response is detected, and repeatable requests are repeated.
                 assert raised is None
 
 
@@ -190,7 +190,7 @@ def test_a_commit_whose_result_cannot_be_read_raises_outcome_unknown(bench: Benc
 def test_an_operation_whose_store_becomes_unavailable_leaves_the_old_or_new_version(
     bench: Bench, operation: str
 ) -> None:
-    """The network goes away for good at some call."""
+    """The network fails permanently at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
     for index in range(len(store.calls)):
         store, raised = bench.run(
@@ -201,14 +201,14 @@ def test_an_operation_whose_store_becomes_unavailable_leaves_the_old_or_new_vers
 
 
 def _removed(calls: list[Call]) -> list[str]:
-    """What was removed but for the hold of a restore."""
+    """Return the removed files, except the mark of a version that is being restored."""
     return [call.path for call in calls if call.method == "delete" and HOLD_PREFIX not in call.path]
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
 @pytest.mark.sampled(2)
-def test_a_transaction_that_is_retried_until_it_succeeds_is_committed_once(bench: Bench, retryable: bool) -> None:
-    """What a step that is retried from outside does, with a failure at each call of its first run."""
+def test_a_transaction_retried_until_it_succeeds_is_committed_once(bench: Bench, retryable: bool) -> None:
+    """The commit is retried from outside, after a failure at each call of its first run."""
     dry = bench._fresh(exists=True)
     first = lance_core.write_fragments(NEW, URI, return_transaction=True)
     dry.calls.clear()

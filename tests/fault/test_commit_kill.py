@@ -26,13 +26,13 @@ while True:
 
 
 def _kill_after(uri: Path, num_commits: int, seconds: float) -> int:
-    """Start a writer, let it make some commits, kill it a moment later; the rows that it said it had committed."""
+    """Start a writer, kill it shortly after some commits, and return the rows that it reported as committed."""
     with start_python("-c", WRITER, str(uri)) as writer:
         try:
             assert writer.stdout.readline() == "ready\n"
             for _ in range(num_commits):
                 writer.stdout.readline()
-            # Not a synchronization: any moment will do, and another one each time.
+            # Not a synchronization: the writer may be killed at any moment.
             time.sleep(seconds)
         finally:
             writer.send_signal(signal.SIGKILL)
@@ -47,7 +47,7 @@ def _kill_repeatedly(uri: Path, num_kills: int, seed: int) -> None:
         before = lance_core.dataset(uri).count_rows()
         said = _kill_after(uri, 1, randomness.random() * 0.02)
         dataset = lance_core.dataset(uri)
-        # Everything that was acknowledged is there; at most one row more.
+        # The table has all acknowledged rows, and at most one more.
         assert max(before, said) <= dataset.count_rows()
         assert dataset.to_table()["a"].to_pylist() == list(range(dataset.count_rows()))
         assert [each["version"] for each in dataset.version_refs()] == list(range(1, dataset.version + 1))

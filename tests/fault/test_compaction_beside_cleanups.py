@@ -1,5 +1,4 @@
-"""A compaction reads a version that other processes replace and clean up meanwhile: it is planned again on the latest
-version."""
+"""A compaction whose version is replaced and cleaned up by other processes meanwhile is planned again."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ NO_AGE = timedelta(0)
 
 
 def _replace_all(uri: str) -> None:
-    """Others hold the rows in files of their own, and remove the old ones."""
+    """Rewrite all rows into new files as another writer, and remove the old files."""
     rows = lance_core.dataset(uri).to_table()
     lance_core.write_dataset(rows, uri, mode="overwrite", max_rows_per_file=10)
     lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
@@ -60,10 +59,10 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
 
 
 @pytest.mark.parametrize("position", range(1, 6))
-def test_compaction_that_is_committed_again_during_a_cleanup_keeps_its_files(
+def test_compaction_committed_a_second_time_during_a_cleanup_keeps_its_files(
     position: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A listing has neither the version that goes while it runs, which is the compaction's, nor the one that comes."""
+    """The listing misses both the compaction's version, which is removed meanwhile, and a version created meanwhile."""
     uri = str(tmp_path / "table")
     dataset = lance_core.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)
     dataset.tags.create("planned", dataset.version)
@@ -94,7 +93,7 @@ def test_compaction_that_is_committed_again_during_a_cleanup_keeps_its_files(
 def test_a_compaction_during_a_cleanup_reserves_its_fragment_ids_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first reservation is overtaken; of what happened before the second one a cleanup has removed a part."""
+    """The first reservation conflicts, and a cleanup has removed some versions before the second one."""
     uri = str(tmp_path / "table")
     dataset = lance_core.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)
 

@@ -73,7 +73,7 @@ def other_writer(uri: str, seconds: float, report: Path) -> Iterator[subprocess.
 
 @dataclass
 class Tally:
-    """What happened while compacting."""
+    """Counts of events during the compactions."""
 
     rounds: int = 0
     committed: int = 0
@@ -82,7 +82,7 @@ class Tally:
 
 
 def compact_once(uri: str, tally: Tally) -> None:
-    """Plan, execute, let a row be deleted, commit; do what lost again until nothing is lost."""
+    """Plan, execute, delete a row, and commit; repeat for groups in conflict until none remain."""
     dataset = lance_core.dataset(uri)
     plan = Compaction.plan(dataset, OPTIONS)
     disturbs = True
@@ -101,7 +101,7 @@ def compact_once(uri: str, tally: Tally) -> None:
 
 
 def _delete_one(uri: str, tally: Tally, plan: CompactionPlan) -> None:
-    """The reference deletes one of our own rows that is being rewritten, when there is one."""
+    """Delete one of this process's rows that is being rewritten, with pylance, if there is one."""
     planned = {each.id for task in plan.tasks for each in task.fragments}
     dataset = lance.dataset(uri)
     rows = dataset.to_table(columns=["a"], filter="a < 0", with_row_address=True)
@@ -138,7 +138,7 @@ def compact_beside_a_writer(uri: str, seconds: float) -> Tally:
     assert tally.committed
     assert tally.conflicts
     assert said["deleted"]
-    # When nobody disturbs any more, it comes to rest.
+    # Without other writers, compaction reaches a state in which nothing is left to do.
     lance_core.dataset(uri).optimize.compact_files(**OPTIONS)
     check(uri, said["alive"] + tally.own_rows)
     assert Compaction.plan(lance_core.dataset(uri), OPTIONS).tasks == []
@@ -157,7 +157,7 @@ def test_compaction_concurrent_with_a_writer_for_two_minutes_neither_loses_nor_r
 
 
 def test_the_second_of_two_simultaneous_compactions_commits_nothing(tmp_path: Path) -> None:
-    """The second finds its fragments gone, has nothing left to do, and removes its files."""
+    """The second compaction finds that its fragments were replaced, and removes its files."""
     uri = str(tmp_path / "t")
     for start in range(0, 80, 10):
         lance_core.write_dataset(pa.table({"a": range(start, start + 10)}), uri, mode="append")

@@ -28,7 +28,7 @@ RIVAL_ROW = 5
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Five fragments, two of them with a deleted row, in two tasks."""
+    """A table of five fragments, two of them with a deleted row, which are compacted by two tasks."""
     uri = tmp_path / "source"
     for number in range(5):
         numbers = pa.array(range(number * 10, number * 10 + 10))
@@ -51,7 +51,7 @@ class Rival:
 
     @property
     def rows(self) -> list[int]:
-        """What must be in the table now."""
+        """Return the rows that the table must contain."""
         return ROWS if self.acted_at is None else [number for number in ROWS if number != RIVAL_ROW]
 
 
@@ -64,7 +64,7 @@ def calls_of(source: Path) -> list[Call]:
 
 
 def calls_with_rival(source: Path) -> tuple[list[Call], int]:
-    """The calls, and the one at which the other writer acts."""
+    """Return the calls, and the call at which the other writer acts."""
     root = fresh(source)
     store = FaultyStore(LocalStore())
     dataset = through(store, root)
@@ -77,7 +77,7 @@ def calls_with_rival(source: Path) -> tuple[list[Call], int]:
 
 
 def check(root: Path, rows: list[int] = ROWS) -> None:
-    """Right rows, valid for both, and the next run finishes."""
+    """Check that both libraries read the correct rows, and that the next run finishes."""
     assert referenced(root) <= {path.name for path in (root / "data").iterdir()}
     assert sorted(lance_core.dataset(root).to_table()["a"].to_pylist()) == rows
     lance.dataset(str(root)).validate()
@@ -91,7 +91,7 @@ def check(root: Path, rows: list[int] = ROWS) -> None:
 
 
 def referenced(root: Path) -> set[str]:
-    """Data files of all versions."""
+    """Return the data files of all versions."""
     log = lance_core.dataset(root).log
     return {
         file.path
@@ -125,11 +125,11 @@ def test_a_compaction_with_one_failed_call_leaves_old_or_new_rows(source: Path, 
             outcomes.add("failed")
             files = {path.name for path in (root / "data").iterdir()}
             if call.index > reserved:
-                # The Rewrite may have been asked for: what it would name is left to a cleanup.
+                # The commit of the rewrite may have been requested, so that its files are left to a cleanup.
                 check(root)
                 continue
-            # A definite failure: nothing that no version refers to stays behind, whatever failed.
-            # A stream that was opened and never handed out is nobody's; a cleanup finds its temporary file.
+            # After a definite failure, no unreferenced file remains, regardless of the failed call.
+            # The temporary file of a stream whose opening failed afterward is left to a cleanup.
             lost_stream = {name for name in files if name.startswith(".tmp") and call.method == "create"}
             assert files - lost_stream == referenced(root), call
         check(root)
@@ -139,7 +139,7 @@ def test_a_compaction_with_one_failed_call_leaves_old_or_new_rows(source: Path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", list(When))
 def test_a_compaction_with_a_failed_call_after_a_conflict_keeps_committed_files(source: Path, when: When) -> None:
-    """Other groups are committed then; whatever fails afterwards, their files stay."""
+    """Other groups are already committed, and their files remain regardless of later failures."""
     calls, acted_at = calls_with_rival(source)
     outcomes = set()
     for call in calls[acted_at:]:
@@ -158,14 +158,14 @@ def test_a_compaction_with_a_failed_call_after_a_conflict_keeps_committed_files(
             dataset.optimize.compact_files(**TARGET)
             outcomes.add("done")
         except LanceError as error:
-            # What was committed before is told.
+            # The error contains what was committed before.
             outcomes.add("failed after a part" if getattr(error, "__notes__", None) else "failed")
         check(root, rival.rows)
     assert outcomes == {"done", "failed", "failed after a part"}
 
 
 def test_a_compaction_with_an_unknown_outcome_removes_no_file(source: Path) -> None:
-    """The last version is created, the answer is lost, and what happened cannot be looked up."""
+    """The last version is created, but the response is lost, and the outcome cannot be determined."""
     root = fresh(source)
     store = FaultyStore(LocalStore(), retryable=False)
     creates: list[int] = []
@@ -187,13 +187,13 @@ def test_a_compaction_with_an_unknown_outcome_removes_no_file(source: Path) -> N
 
 
 def _in_child(action: Callable[[], object]) -> int:
-    """Run in a forked child; the signal that ended it, 0 for none."""
+    """Run in a forked child, and return the signal that ended it, or 0."""
     child = os.fork()
     if child == 0:
         try:
             action()
         finally:
-            # Neither pytest's cleanup nor its output belongs to the child.
+            # The child must not run pytest's cleanup or flush its output.
             os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
@@ -202,7 +202,7 @@ def _in_child(action: Callable[[], object]) -> int:
 
 @pytest.mark.slow
 def test_a_compaction_killed_at_any_call_leaves_old_or_new_rows(source: Path) -> None:
-    """Before each call, which is after the one before it; and after the last."""
+    """The process is killed before each call and after the last one."""
     calls = calls_of(source)
     for index in range(len(calls) + 1):
         root = fresh(source)
@@ -239,7 +239,7 @@ def test_a_compaction_killed_after_a_conflict_leaves_old_or_new_rows(source: Pat
 
 
 class KilledStore(FaultyStore):
-    """Kills its process before one call."""
+    """A store that kills its process before one call."""
 
     def __init__(self, inner: LocalStore, index: int) -> None:
         super().__init__(inner)
@@ -253,7 +253,7 @@ class KilledStore(FaultyStore):
 
 
 def at_the_first_manifest(act: Callable[[], object]) -> Fault:
-    """Another writer acts just before the compaction creates its first manifest: that of the reserved ids."""
+    """Let another writer act just before the compaction creates its first manifest, which reserves ids."""
     waiting = [act]
 
     def fault(call: Call) -> None:

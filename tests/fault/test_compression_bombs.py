@@ -19,7 +19,7 @@ FOOTER = "<QQQIIHH4s"
 
 
 def file_with(packed: bytes, path: Path) -> bytes:
-    """A column of 200 strings whose compressed bytes are replaced."""
+    """Write a column of 200 strings, and replace the compressed bytes."""
     metadata = {"lance-encoding:compression": "zstd"}
     table = pa.table({"z": [f"abc{i}" * 5 for i in range(200)]})
     table = table.cast(pa.schema([pa.field("z", pa.string(), metadata=metadata)]))

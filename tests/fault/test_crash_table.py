@@ -35,7 +35,7 @@ def _append(uri: str) -> object:
 
 
 def _killed(uri: str, act: Callable[[str], object], call: str, part: str, *, after: bool = False) -> None:
-    """Do something in a child that is killed at the first such call on such a file."""
+    """Run an operation in a child that is killed at the first such call on such a file."""
 
     def here(step: Step) -> bool:
         return step.call == call and part in step.path
@@ -49,13 +49,13 @@ def _left(uri: str, directory: str, part: str = "") -> list[str]:
 
 
 def _plan(uri: str, days: float, retain_versions: int = 1) -> CleanupPlan:
-    """What a cleanup that many days from now would do."""
+    """Return the plan of a cleanup that runs in so many days."""
     policy = CleanupPolicy.of(retain_versions=retain_versions)
     return plan_cleanup(lance_core.dataset(uri), policy, now_ns=time.time_ns() + int(days * DAY_NS))
 
 
 def _goes_on(uri: str, version: int, num_rows: int) -> None:
-    """Both read the version, and both make one more."""
+    """Check that both libraries read the version and can commit another one."""
     for library in (lance_core, lance):
         dataset = library.dataset(uri)
         dataset.validate()
@@ -120,7 +120,7 @@ def test_an_append_killed_after_linking_its_manifest_is_committed(uri: str) -> N
     _removed_after_a_week(uri, "_versions", "#")
 
 
-def test_a_cleanup_removes_the_staged_name_and_keeps_the_manifest(uri: str) -> None:
+def test_a_cleanup_removes_the_staging_link_of_a_committed_manifest(uri: str) -> None:
     _killed(uri, _append, "link", manifest_name(2), after=True)
     _plan(uri, 7.1).execute()
     assert [name for name in _left(uri, "_versions") if "manifest" in name] == [manifest_name(2)]
@@ -146,7 +146,7 @@ def test_an_append_killed_during_its_automatic_cleanup_is_committed(uri: str, pa
     lance_core.dataset(uri).update_config({"lance.auto_cleanup.interval": "4", "lance.auto_cleanup.min_age": "0s"})
 
     def removes(step: Step) -> bool:
-        # Of version 1, not the name of a staged manifest or a temporary file.
+        # The manifest of version 1, not that of a staged manifest or a temporary file.
         return step.call == "unlink" and step.path.startswith(part) and "#" not in step.path and ".tmp" not in step.path
 
     assert kill_in(Path(uri), lambda: _append(uri), removes, after=True)
@@ -154,7 +154,7 @@ def test_an_append_killed_during_its_automatic_cleanup_is_committed(uri: str, pa
         dataset = library.dataset(uri)
         dataset.validate()
         assert (dataset.version, dataset.count_rows()) == (4, 6)
-    # The next cleanup finds what is left; the version before the commit stayed whole.
+    # The next cleanup removes the rest; the version before the commit is still complete.
     lance_core.dataset(uri, version=3).validate()
     _plan(uri, 0).execute()
     assert [each["version"] for each in lance_core.dataset(uri).version_refs()] == [4]
@@ -176,7 +176,7 @@ def test_a_delete_killed_after_merging_leaves_orphaned_deletion_files(uri: str) 
     lance.dataset(uri).delete("a = 1")
 
     _killed(uri, lambda uri: stale.delete("a = 3"), "link", manifest_name(3))
-    # Theirs, the first of ours, and the merged one.
+    # That of the other writer, our first one, and the merged one.
     assert len(_left(uri, "_deletions")) == 3
     _goes_on(uri, 2, 2)
     _plan(uri, 6.9).execute()
@@ -221,7 +221,7 @@ def test_a_branch_whose_record_was_removed_can_be_recreated(uri: str, repair: st
 
 
 def test_a_branch_whose_removal_was_killed_can_be_created_again(uri: str) -> None:
-    """What is left of a removal that died among the files is no branch, and removing it again goes on."""
+    """The remaining files are not a branch, and deleting the branch again removes them."""
     lance.dataset(uri).create_branch("b").delete("a = 1")
     _killed(uri, lambda uri: lance_core.dataset(uri).branches.delete("b"), "unlink", "tree/b/_transactions", after=True)
     assert _left(uri, "tree/b/_versions") == [".tmp_removal"]
@@ -264,7 +264,7 @@ def test_an_interrupted_migration_is_finished_when_repeated(tmp_path: Path, vers
 
 
 def test_an_empty_latest_manifest_raises_corrupt_data_that_names_it(uri: str) -> None:
-    """As a writer leaves it that creates the final name first and writes into it then; ours never does."""
+    """Other writers may leave such a file, if they create it under its final name before writing its content."""
     _append(uri)
     (Path(uri) / "_versions" / manifest_name(3)).touch()
     for attempt in (lance_core.dataset, _append):

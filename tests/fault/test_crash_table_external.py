@@ -28,7 +28,7 @@ DAY_NS = 86_400 * 10**9
 
 @dataclass(frozen=True)
 class Table:
-    """A table on a local disk whose versions SQLite keeps."""
+    """A table on a local disk whose versions are recorded in SQLite."""
 
     root: Path
     database: Path
@@ -60,7 +60,7 @@ class Table:
             connection.execute("delete from lance_manifests where version = ?", [version])
 
     def clean_up(self, days: float) -> None:
-        """As if it were that many days later."""
+        """Clean up as if so many days had passed."""
         policy = CleanupPolicy.of(retain_versions=1)
         plan_cleanup(self.open(), policy, now_ns=time.time_ns() + int(days * DAY_NS)).execute()
 
@@ -120,7 +120,7 @@ def test_a_commit_killed_after_staging_its_manifest_makes_no_version(table: Tabl
     _removed_after_a_week(table)
 
 
-def test_a_commit_killed_after_reserving_its_version_is_finished(table: Table) -> None:
+def test_a_commit_killed_after_reserving_its_version_is_finished_by_the_next_reader(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     _goes_on(table, 2)
@@ -128,7 +128,7 @@ def test_a_commit_killed_after_reserving_its_version_is_finished(table: Table) -
 
 
 def test_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
-    """A handle that was opened before cleans up years later: the files of the version are nobody's orphans."""
+    """A handle opened before the commit cleans up years later; the files of the version are not orphans."""
     before = table.open()
     _killed(table, SqlManifests, "reserve", after=True)
     policy = CleanupPolicy.of(retain_versions=1, delete_unverified=True)
@@ -137,7 +137,7 @@ def test_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
     _goes_on(table, 2)
 
 
-def test_a_commit_killed_after_placing_its_manifest_is_finished(table: Table) -> None:
+def test_a_commit_killed_after_placing_its_manifest_is_finished_by_the_next_reader(table: Table) -> None:
     _killed(table, SqlManifests, "finish")
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     assert (table.root / "_versions" / manifest_name(2)).exists()
@@ -154,7 +154,7 @@ def test_a_commit_killed_after_writing_its_final_row_leaves_a_staged_manifest(ta
 
 
 def test_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> None:
-    """The plain URI does not know whether a row names them."""
+    """A handle on the URI without the store cannot know whether a row refers to them."""
     _killed(table, SqlManifests, "finish", after=True)
     policy = CleanupPolicy.of(retain_versions=1, delete_unverified=True)
     plan_cleanup(lance_core.dataset(table.root), policy, now_ns=time.time_ns() + 3000 * DAY_NS).execute()

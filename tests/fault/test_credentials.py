@@ -30,14 +30,14 @@ NOWHERE = {
 
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Everything that our loggers say, checked in the end."""
+    """Collect all log messages of this project, and finally check that they contain no secret."""
     with caplog.at_level(logging.DEBUG, logger="lance_core"):
         yield caplog
     assert CANARY not in caplog.text
 
 
 def shown(error: BaseException) -> str:
-    """All that a failure shows: its message, its context, its causes, the lines of code."""
+    """Return everything that a failure shows: its message, context, causes, and lines of code."""
     seen = repr(error) + repr(getattr(error, "context", "")) + repr(error.args)
     return seen + "".join(traceback.format_exception(error))
 
@@ -125,7 +125,9 @@ def test_an_unreachable_database_is_reported_without_credentials(logged: pytest.
 
 
 @pytest.mark.parametrize("path", [f"s3://user:{CANARY}@bucket/x", f"s3://bucket/x?sig={CANARY}"])
-def test_no_base_path_contains_a_secret(logged: pytest.LogCaptureFixture, tmp_path: Path, path: str) -> None:
+def test_base_path_with_a_secret_is_refused_without_being_shown(
+    logged: pytest.LogCaptureFixture, tmp_path: Path, path: str
+) -> None:
     uri = str(tmp_path / "table")
     base = lance_core.DatasetBasePath(path, name="base")
     with pytest.raises(InvalidInputError) as raised:
@@ -142,7 +144,7 @@ def test_no_base_path_contains_a_secret(logged: pytest.LogCaptureFixture, tmp_pa
 def test_no_file_log_or_representation_contains_a_secret(
     logged: pytest.LogCaptureFixture, server: S3Server, tmp_path: Path, scheme: str
 ) -> None:
-    # The mock takes any key.
+    # The mock accepts any key.
     options = server.options(
         aws_access_key_id=f"AKIA{CANARY}", aws_secret_access_key=CANARY, dynamodb_endpoint=server.endpoint
     )

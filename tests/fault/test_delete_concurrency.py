@@ -43,7 +43,7 @@ def _run_together(processes: list[subprocess.Popen[str]]) -> list[list[int]]:
 
 
 def _race(uri: str, num_writers: int, num_each: int, num_appends: int) -> None:
-    """Every writer deletes its own rows, which lie in the same fragments as the others'; one more appends."""
+    """Let each writer delete its own rows from fragments shared by all writers, while another writer appends."""
     lance.write_dataset(pa.table({"id": pa.array(range(NUM_ROWS), pa.int64())}), uri, max_rows_per_file=NUM_ROWS // 2)
     libraries = ["lance_core", "lance"] * (num_writers // 2)
     processes = [
@@ -97,12 +97,12 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
                 said += bool(process.stderr.readline())
         finally:
             process.send_signal(signal.SIGKILL)
-            # communicate() would not see lines that readline() has read ahead.
+            # communicate() would miss the lines that readline() has buffered.
             with process:
                 errors = process.stderr.read()
         said += len(errors.splitlines())
         left = lance_core.dataset(uri).to_table()["id"].to_pylist()
-        # Everything that was acknowledged is gone, and at most one row more.
+        # All rows whose delete was acknowledged are deleted, and at most one more.
         now_gone = NUM_ROWS - len(left)
         assert gone + said <= now_gone <= gone + said + 1
         assert left == list(range(now_gone, NUM_ROWS))

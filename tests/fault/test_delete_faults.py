@@ -27,11 +27,11 @@ AFTER = [0, 2, 3, 8, 10, 11]
 
 
 class Killed(BaseException):
-    """The process ends here: nobody tidies up."""
+    """The process is killed here, without any cleanup."""
 
 
 class Bench:
-    """A fresh table for each run: three fragments of four rows, one row deleted."""
+    """Creates a new table for each run: three fragments of four rows, of which one is deleted."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "table"
@@ -47,7 +47,7 @@ class Bench:
         return store, dataset
 
     def run(self, fault: Fault, *, retryable: bool = False) -> tuple[FaultyStore, BaseException | None]:
-        """Delete with this fault; the store, and what was raised."""
+        """Delete with this fault; return the store and the exception."""
         store, dataset = self.fresh()
         store.fault, store.retryable = fault, retryable
         raised: BaseException | None = None
@@ -60,7 +60,7 @@ class Bench:
         return store, raised
 
     def check(self, raised: BaseException | None) -> None:
-        """The table is at the old or the new version, and the work can be done."""
+        """Check that the table is at the old or the new version, and that the delete can be repeated."""
         dataset = lance_core.dataset(URI)
         state = (dataset.version, dataset.to_table()["a"].to_pylist())
         assert state in [(2, BEFORE), (3, AFTER)]
@@ -100,7 +100,7 @@ def test_a_delete_with_one_failed_call_leaves_the_old_or_new_version(bench: Benc
             store, raised = bench.run(fault_at(call.index, when), retryable=retryable)
             assert not isinstance(raised, CommitOutcomeUnknownError)
             if call.method == "put" and "_deletions" in call.path:
-                # The files written so far were removed; one whose answer was lost may be there.
+                # The written files were removed; a file whose response was lost may remain.
                 left = [info.path for info in store.inner.list("table/_deletions")]
                 assert len(left) <= (1 if when is When.BEFORE else 2)
             bench.check(raised)

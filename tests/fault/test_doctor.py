@@ -1,4 +1,4 @@
-"""The doctor finds and repairs leftovers of killed writers, even in a table that can no longer be opened."""
+"""The doctor command finds and repairs leftovers of killed writers, even in a table that cannot be opened."""
 
 import os
 import shutil
@@ -87,7 +87,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def _found(uri: str, days: float = 8) -> list[Problem]:
-    """What the doctor finds, that many days from now."""
+    """Return the problems that the doctor finds in so many days."""
     return diagnose(open_log(uri, None), now=time.time() + days * DAY)
 
 
@@ -153,8 +153,8 @@ def test_an_interrupted_migration_is_found_and_finished(tmp_path: Path) -> None:
     assert lance.dataset(uri).count_rows() == lance_core.dataset(uri).count_rows() == 6
 
 
-def test_an_empty_manifest_below_the_newest_is_not_removed(uri: str) -> None:
-    """The numbers of versions must have no gap."""
+def test_an_empty_manifest_of_an_older_version_is_not_removed(uri: str) -> None:
+    """Version numbers must have no gaps."""
     shutil.copy(Path(uri) / "_versions" / manifest_name(1), Path(uri) / "_versions" / manifest_name(4))
     (Path(uri) / "_versions" / manifest_name(3)).touch()
     (found,) = _found(uri, days=1000)
@@ -175,12 +175,12 @@ def test_abandoned_manifests_are_found_and_removed(tmp_path: Path, method: str, 
     table.open().validate()
 
 
-def test_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> None:
+def test_a_lost_version_is_found_and_its_row_is_removed(tmp_path: Path) -> None:
     table = Table(tmp_path / "t", tmp_path / "manifests.db")
     table.append()
     log = table.open().log
     _killed(table, SqlManifests, "reserve", after=True)
-    # As long as the staged manifest is there, readers finish it: there is nothing to repair.
+    # As long as the staged manifest exists, readers finish the commit, and nothing needs repair.
     assert [each.kind for each in diagnose(log)] == []
     (table.root / "_versions" / table.staged()[0]).unlink()
     with pytest.raises(lance_core.CorruptDataError):

@@ -75,7 +75,7 @@ def test_the_doctor_keeps_directories_that_are_not_branches(uri: str, name: str)
     assert _found(uri) == []
 
 
-def test_the_doctor_keeps_files_of_unknown_kinds(uri: str) -> None:
+def test_the_doctor_keeps_unrecognized_files(uri: str) -> None:
     _grown_branch(uri, "x")
     _forget(uri, "x")
     notes = [_put(Path(uri) / "tree/x" / name) for name in ("notes.txt", "data/notes.txt")]
@@ -113,7 +113,7 @@ def test_a_branch_named_like_a_temporary_file_is_kept(uri: str, library: object)
 
 
 @pytest.mark.parametrize("use", ["branch", "grandchild", "tag"])
-def test_an_unrecorded_branch_that_is_needed_is_kept(uri: str, use: str) -> None:
+def test_an_unrecorded_branch_in_use_is_kept(uri: str, use: str) -> None:
     x = _grown_branch(uri, "x")
     if use == "tag":
         x.tags.create("t", ("x", None))
@@ -121,7 +121,7 @@ def test_an_unrecorded_branch_that_is_needed_is_kept(uri: str, use: str) -> None
         x.create_branch("y")
     if use == "grandchild":
         lance_core.dataset(uri).checkout_version(("y", None)).create_branch("z")
-        # The way from z to x is told by no record any more.
+        # No record connects z with x any longer.
         (Path(uri) / "_refs/branches/x.json").rename(Path(uri) / "x.json")
         lance_core.dataset(uri).checkout_version(("z", None)).count_rows()
         _forget(uri, "y")
@@ -170,8 +170,8 @@ def test_the_doctor_follows_symbolic_links_as_readers_do(uri: str, tmp_path: Pat
     assert [each.kind for each in _found(uri)] == [ProblemKind.TEMPORARY_FILE]
 
 
-def test_a_migration_whose_names_change_is_not_finished(tmp_path: Path) -> None:
-    """A rename leaves the age of a manifest as it was."""
+def test_a_migration_that_another_process_continues_is_not_finished_by_the_doctor(tmp_path: Path) -> None:
+    """Another process renames a manifest, which does not change its age."""
     uri = str(tmp_path / "t")
     for mode in ("create", "append", "append"):
         lance.write_dataset(ROWS, uri, mode=mode, enable_v2_manifest_paths=False)
@@ -184,7 +184,7 @@ def test_a_migration_whose_names_change_is_not_finished(tmp_path: Path) -> None:
     assert (versions / "3.manifest").exists()
 
 
-def test_the_doctor_examines_branches(uri: str) -> None:
+def test_the_doctor_finds_and_repairs_problems_of_branches(uri: str) -> None:
     _grown_branch(uri, "x")
     root = Path(uri) / "tree/x"
     (root / "_versions" / manifest_name(3)).touch()

@@ -24,7 +24,7 @@ OF_EACH_KIND = ["append", "delete", "detached", "tag create", "branch create", "
 
 @pytest.fixture(scope="module", autouse=True)
 def overlays() -> Iterator[None]:
-    """Overlays are written on request only."""
+    """Enable overlays, which are written only on request."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
         yield
@@ -43,7 +43,7 @@ def dynamodb() -> Iterator[StoreBench]:
 
 
 def _committed_arm(operation: StoreOperation, uri: str) -> str | None:
-    """The operation of the version that a scenario makes, by its name in the format; None where it makes none."""
+    """Return the name in the format of the operation that a scenario commits, or None if it creates no version."""
     operation.prepare(uri, {})
     operation.act(uri, {})
     made = lance_core.dataset(beside(uri, "-clone") if operation.makes_clone else uri)
@@ -59,7 +59,7 @@ def test_every_executable_operation_has_a_fault_scenario(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
 def test_an_operation_whose_last_response_is_lost_takes_effect_once(bucket: StoreBench, operation: str) -> None:
-    """The request that makes the version, or the last that changes anything."""
+    """The response to the request that creates the version, or to the last request that changes anything, is lost."""
     _, _, requests = bucket.ends(operation)
     changing = [each for each in requests if each.method in ("PUT", "DELETE", "POST")]
     decisive = [each for each in changing if each.makes_version] or changing
@@ -68,10 +68,8 @@ def test_an_operation_whose_last_response_is_lost_takes_effect_once(bucket: Stor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
-def test_an_operation_with_any_failed_request_takes_effect_once_or_not_at_all(
-    bucket: StoreBench, operation: str
-) -> None:
-    """The faults take turns."""
+def test_an_operation_with_any_one_failed_request_takes_effect_at_most_once(bucket: StoreBench, operation: str) -> None:
+    """Each request fails with the next kind of fault."""
     offset = list(OPERATIONS).index(operation)
     for request in bucket.ends(operation)[2]:
         bucket.fail(operation, request.index, FAULTS[(request.index + offset) % len(FAULTS)])

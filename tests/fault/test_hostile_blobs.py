@@ -86,7 +86,7 @@ def table(request: pytest.FixtureRequest) -> Table:
 
 
 def _read(table: Table) -> list[bytes | None]:
-    """Every way to the values: descriptors, whole values, file objects, ranges, and the check of the whole."""
+    """Read the blobs in every way: descriptors, values, file objects, ranges, and the validation of the table."""
     dataset = lance_core.dataset(table.uri)
     num_rows = len(table.rows)
     described = dataset.to_table()
@@ -105,7 +105,7 @@ def _read(table: Table) -> list[bytes | None]:
 
 
 def _outcome(table: Table, path: str, data: bytes | None, what: str) -> str:
-    """What reading ends with when one object has other bytes, or none; anything but the allowed raises."""
+    """Return the outcome of reading when one object has other bytes or is missing; raise if it is not permitted."""
     if data is None:
         table.store.delete(path)
     else:
@@ -134,7 +134,7 @@ def _sweep(table: Table, path: str, num_bits: int, num_cuts: int) -> Counter[str
     return outcomes
 
 
-def test_the_intact_table_has_blobs_in_every_place(table: Table) -> None:
+def test_the_intact_table_has_blobs_in_every_location(table: Table) -> None:
     assert _read(table) == table.rows
     if table.uri.endswith("v2"):
         kinds = lance_core.dataset(table.uri).to_table()["b"].to_pylist()
@@ -156,7 +156,7 @@ def test_damaged_data_files_of_blobs_give_rows_or_raise_lance_errors(table: Tabl
 def test_damaged_sidecars_and_external_files_change_only_values_or_raise() -> None:
     table = _table("v2")
     for path in table.ending(".blob"):
-        # Every bit is one of a value: nothing but that value differs.
+        # Each bit belongs to one value: no other value differs.
         assert set(_sweep(table, path, 20, 10)) == {"other values"}
         assert _outcome(table, path, table.objects[path] + b"more", "longer") == "equal"
         assert _outcome(table, path, None, "missing") == "NotFoundError"
@@ -165,7 +165,7 @@ def test_damaged_sidecars_and_external_files_change_only_values_or_raise() -> No
     assert set(_sweep(table, path, 20, 0)) == {"other values"}
     assert _outcome(table, path, None, "missing") == "NotFoundError"
     assert _outcome(table, path, table.objects[path][:29], "short") == "CorruptDataError"
-    # A value that is a whole file is what the file is.
+    # A value that consists of an entire file equals the file.
     assert _outcome(table, path, table.objects[path][:30], "whole") == "other values"
 
 
@@ -221,7 +221,7 @@ def _unknown_bases(columns: dict[str, np.ndarray]) -> None:
 def test_invalid_blob_descriptors_in_well_formed_files_give_values_or_raise_lance_errors(
     monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
-    """The file is in order, and what its descriptors say is not."""
+    """The file is intact, but its descriptors are invalid."""
     place = blob_placement.BlobPlacement.place
 
     def placed(self: blob_placement.BlobPlacement, array: pa.Array, sink: object) -> pa.Array:
@@ -246,7 +246,7 @@ def test_invalid_blob_descriptors_in_well_formed_files_give_values_or_raise_lanc
     with bounded_memory(10_000), time_limit():
         for act in (lambda: dataset.to_table(blob_handling="all_binary"), read_files, dataset.validate):
             if change is _everything_outside and act == dataset.validate:
-                # What lies outside the table is not looked at.
+                # Files outside the table are not examined.
                 continue
             with pytest.raises(LanceError) as raised:
                 act()

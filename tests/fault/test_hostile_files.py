@@ -109,13 +109,15 @@ def test_damaged_file_values_under_compiled_kernels_give_values_or_raise_lance_e
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
-    target = target_of(written_by_us(name), TABLES[name])  # Loads the kernels, which take memory of their own.
+    target = target_of(
+        written_by_us(name), TABLES[name]
+    )  # Load the kernels first, because they need memory themselves.
     sweep(target, sampled(value_bits(target), 15), range(0))
 
 
 @pytest.mark.soak
-def test_damaged_file_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
-    # Compiled with checks of every index, so that a stray one is an exception, which no case may end with.
+def test_compiled_kernels_access_no_index_out_of_bounds_for_damaged_file_values(tmp_path: Path) -> None:
+    # Compiled with bounds checks, so that an index out of bounds raises an exception, which is not permitted.
     names = ["nested-2.2", "encodings-2.2", "nested-2.1", "strings-2.1", "compressed-2.0"]
     environment = {
         **os.environ,
@@ -162,7 +164,7 @@ def test_table_files_damaged_at_many_bits_give_rows_or_raise_lance_errors(versio
 
 
 def _damage_table(version: str, directory: Path, num_bits: int) -> None:
-    """Through a table: scan, filter (which prunes by the statistics of 0.1) and single rows."""
+    """Damage a table and read it by scans, filters (which prune by the statistics of 0.1), and single rows."""
     table = TABLES[f"strings-{version}"]
     table = table if "number" in table.column_names else table.append_column("number", [list(range(NUM_ROWS))])
     uri = str(directory / "table")

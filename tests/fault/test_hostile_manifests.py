@@ -136,7 +136,7 @@ UNIQUE_FIELD_IDS = 15
 @pytest.mark.parametrize("bit", range(64))
 @pytest.mark.parametrize("words", [(1, 1), (1, 0), (0, 1)])
 @pytest.mark.sampled(64)
-def test_every_feature_flag_is_known_or_refused(plain: SmallTable, bit: int, words: tuple[int, int]) -> None:
+def test_every_feature_flag_is_supported_or_refused(plain: SmallTable, bit: int, words: tuple[int, int]) -> None:
     reader, writer = ((1 << bit) * word for word in words)
     flagged = plain.with_changes(_with_flags(reader, writer))
     if bit == UNIQUE_FIELD_IDS or (bit in HALF_SET_IS_CORRUPT and reader != writer):
@@ -200,7 +200,7 @@ def test_a_branch_name_in_a_manifest_cannot_lead_outside_the_table(plain: SmallT
     assert use(dataset).equals(plain.rows)
     with pytest.raises(RefNotFoundError):
         dataset.checkout_version("nothing")
-    # The tag lies in the root itself: the name is cut off its end, and does not stand there.
+    # The tag is on the root itself, whose path does not end with the name of the branch.
     assert dataset.checkout_version("here").version == 2
 
 
@@ -252,7 +252,7 @@ def _set(path: str, value: int) -> Callable[[pb_table.Manifest], None]:
         ("fragments.0.files.0.base_id", 2**32 - 1),
     ],
 )
-def test_numbers_of_a_manifest_out_of_range_are_corrupt(plain: SmallTable, path: str, value: int) -> None:
+def test_manifest_numbers_out_of_range_raise_lance_errors(plain: SmallTable, path: str, value: int) -> None:
     changed = plain.with_changes(_set(path, value))
     with pytest.raises(LanceError):
         _validated(changed)
@@ -287,7 +287,7 @@ OPERATIONS: dict[str, Callable[[LanceDataset], object]] = {
 def test_two_fragments_with_the_same_id_are_refused_before_a_file_is_read(
     plain: SmallTable, position: int, operation: str
 ) -> None:
-    """A fragment that is listed thousands of times would cost its files' reading as often."""
+    """The files of a fragment that is listed thousands of times would be read thousands of times."""
 
     def repeat(message: pb_table.Manifest) -> None:
         message.fragments.extend([message.fragments[position]] * 2000)
@@ -301,7 +301,7 @@ def test_two_fragments_with_the_same_id_are_refused_before_a_file_is_read(
 
 @pytest.mark.parametrize("seconds", [2**62, -(2**62)])
 def test_a_timestamp_beyond_the_calendar_is_shown_as_1970(plain: SmallTable, seconds: int) -> None:
-    """As the reference shows it: one damaged time must not hide all versions."""
+    """This is what the reference shows; one damaged timestamp must not make all versions inaccessible."""
     changed = plain.with_changes(_set("timestamp.seconds", seconds))
     dataset = changed.open()
     assert dataset.versions()[-1]["timestamp"] == dataset.get_version()["timestamp"] == datetime.fromtimestamp(0)
@@ -320,7 +320,7 @@ def test_a_deletion_count_above_the_row_count_does_not_drop_the_fragment(plain: 
     assert [fragment.id for fragment in appended.manifest.fragments] == [0, 1, 2]
 
 
-def test_ids_of_a_manifest_that_would_overflow_are_refused(plain: SmallTable, stable: SmallTable) -> None:
+def test_an_append_that_would_overflow_the_ids_of_a_manifest_is_refused(plain: SmallTable, stable: SmallTable) -> None:
     for table, change, words in (
         (plain, _set("max_fragment_id", 2**32 - 1), "32 bits"),
         (stable, _set("next_row_id", MAX_U64), "64 bits"),
@@ -328,7 +328,7 @@ def test_ids_of_a_manifest_that_would_overflow_are_refused(plain: SmallTable, st
     ):
         with pytest.raises(InvalidInputError, match=words):
             lance_core.write_dataset(ROWS, table.with_changes(change).open(), mode="append")
-    # The last id is 2**64 - 2: the one after it must fit as well.
+    # The last assigned id is 2**64 - 2, because the next id must fit as well.
     last = lance_core.write_dataset(ROWS, stable.with_changes(_set("next_row_id", MAX_U64 - 6)).open(), mode="append")
     assert last.manifest.message.next_row_id == MAX_U64
 
@@ -355,7 +355,7 @@ def test_versions_of_the_wrong_type_raise_invalid_type(plain: SmallTable, versio
         plain.open().checkout_version(version)  # type: ignore[arg-type]  # what is tested
 
 
-def test_booleans_count_as_version_numbers_as_in_pylance(plain: SmallTable) -> None:
+def test_booleans_are_accepted_as_version_numbers_as_in_pylance(plain: SmallTable) -> None:
     assert plain.open().checkout_version(True).version == 1
     with pytest.raises(VersionNotFoundError):
         plain.open().checkout_version(False)
@@ -386,7 +386,7 @@ def test_missing_files_of_a_table_are_named_in_the_error(table: SmallTable, dire
             read()
 
 
-def test_a_table_without_its_transactions_and_indices_is_read_and_written(table: SmallTable) -> None:
+def test_a_table_with_missing_transaction_and_index_files_is_read_and_written(table: SmallTable) -> None:
     bare = _without(_without(table, "_transactions"), "_indices")
     dataset = bare.open()
     assert use(dataset).equals(table.rows)
@@ -394,7 +394,7 @@ def test_a_table_without_its_transactions_and_indices_is_read_and_written(table:
     assert lance_core.write_dataset(ROWS, dataset, mode="append").count_rows() == 11
 
 
-def test_a_version_without_its_transaction_blocks_only_stale_commits(plain: SmallTable) -> None:
+def test_a_version_with_a_missing_transaction_file_blocks_only_stale_commits(plain: SmallTable) -> None:
     bare = _without(plain, "_transactions")
     older = bare.open(bare.version - 1)
     file = parse_manifest_file(bare.manifest_bytes, "m")
@@ -407,7 +407,7 @@ def test_a_version_without_its_transaction_blocks_only_stale_commits(plain: Smal
     assert lance_core.write_dataset(ROWS, bare.open(), mode="append").version == bare.version + 1
     with pytest.raises(RetryableCommitConflictError, match="no transaction"):
         lance_core.write_dataset(ROWS, older, mode="append")
-    # What can be planned again is.
+    # Operations that can be planned again are.
     assert older.delete("a = 1")["num_deleted_rows"] == 2
 
 

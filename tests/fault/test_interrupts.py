@@ -34,7 +34,7 @@ NEW = pa.table({"a": range(100, 130)})
 
 
 class InterruptedStore(FaultyStore):
-    """A store at which the user presses Ctrl-C."""
+    """A store that raises ``KeyboardInterrupt`` at one call, as if the user pressed Ctrl-C."""
 
     was_interrupted = False
 
@@ -44,7 +44,7 @@ class InterruptedStore(FaultyStore):
 
 
 def _nothing() -> None:
-    """There is no table."""
+    """Prepare no table."""
 
 
 def _five_fragments(**more: object) -> None:
@@ -70,9 +70,9 @@ class Write:
     """A write.
 
     Attributes:
-        act: does it.
-        prepare: makes what is there before.
-        rival: what another writer commits when the first file of the write is complete.
+        act: runs the write.
+        prepare: creates the table that exists before the write.
+        rival: the commit of another writer when the first file of the write is complete.
     """
 
     act: Callable[[], object]
@@ -210,13 +210,13 @@ WRITES = {
 
 @dataclass
 class Bench:
-    """A fresh copy of a table in a local directory for each run."""
+    """Creates a new copy of a table in a local directory for each run."""
 
     directory: Path
     prepared: set[str] = field(default_factory=set)
 
     def run(self, name: str, fault: Fault = no_fault) -> tuple[InterruptedStore, BaseException | None]:
-        """Do a write on a fresh table with this fault; the store and what was raised."""
+        """Run a write on a new table with this fault; return the store and the exception."""
         write, store = WRITES[name], self._fresh(name)
         rivals = [] if write.rival is None else [write.rival]
 
@@ -236,7 +236,7 @@ class Bench:
         else:
             raised = None
         store.fault = no_fault
-        # What the interrupt has lost on its way is dropped with the traceback.
+        # Objects that the interrupted frames hold are released with the traceback.
         gc.collect()
         return store, raised
 
@@ -255,7 +255,7 @@ class Bench:
         return store
 
     def files(self) -> set[str]:
-        """Every file of the table."""
+        """Return all files of the table."""
         root = self.directory / ROOT
         return {str(path.relative_to(self.directory)) for path in root.rglob("*") if path.is_file()}
 
@@ -264,7 +264,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     # Paths of the memory scheme are relative, so that a local store below it works in this directory.
     monkeypatch.chdir(tmp_path)
-    # Each run collects garbage: what earlier tests keep need not be looked at every time.
+    # Each run collects garbage; freeze the objects of earlier tests to save time.
     gc.collect()
     gc.freeze()
     yield Bench(tmp_path)
@@ -272,7 +272,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 def named(store: InterruptedStore) -> set[str]:
-    """Every file that a version names, the manifests, and the hint of the latest one."""
+    """Return all files to which a version refers, the manifests, and the version hint."""
     log = VersionLog(store.inner, ROOT)
     versions = [log.read(name) for name in log.newer_than(0)]
     files = {log.path(name) for name in log.newer_than(0)} | {f"{ROOT}/_versions/latest_version_hint.json"}
@@ -286,12 +286,12 @@ def named(store: InterruptedStore) -> set[str]:
 
 
 def removed(calls: Sequence[Call]) -> set[str]:
-    """All but the mark of a version that is being restored, which ends with its restore."""
+    """Return the removed files, except the mark of a version that is being restored."""
     return {call.path for call in calls if call.method == "delete" and HOLD_PREFIX not in call.path}
 
 
 def made(calls: Sequence[Call]) -> list[str]:
-    """The data files and deletion files that were written, in order."""
+    """Return the written data files and deletion files in order."""
     return [
         call.path for call in calls if call.method == "create" or (call.method == "put" and "_deletions" in call.path)
     ]
@@ -322,7 +322,7 @@ def test_an_interrupt_at_any_call_leaves_no_unreferenced_file(bench: Bench, name
         store, raised = bench.run(name, fault_at(index, when))
         call = store.calls[index]
         if not store.was_interrupted:
-            # Nothing comes after a request that fails by itself.
+            # No call follows a request that fails without an interrupt.
             assert (call.method, when) == ("head", When.AFTER), call
             continue
         assert isinstance(raised, KeyboardInterrupt), call

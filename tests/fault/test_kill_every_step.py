@@ -30,7 +30,7 @@ NOT_FOR_THE_REFERENCE = ("create index", "data overlay", "mem wal", "project", "
 
 
 class Table:
-    """A table below a directory, with a copy to go back to; and a place beside it for a clone."""
+    """A table below a directory, with a copy for resetting it, and a location next to it for a clone."""
 
     def __init__(self, directory: Path, operation: StoreOperation) -> None:
         self.directory, self.operation = directory / "work", operation
@@ -95,13 +95,13 @@ def _next_writers(table: Table, *, with_reference: bool) -> None:
 
 
 def _cleanup(table: Table) -> None:
-    """In thirty days nothing is left but the newest version."""
+    """Clean up as if thirty days had passed, so that only the latest version remains."""
     for uri in (table.uri, beside(table.uri, "-clone")):
         if not (Path(uri) / "_versions").exists():
             continue
         handle = lance_core.dataset(uri)
         if uri != table.uri:
-            # Temporary files beside manifests go when they are older than every version that stays.
+            # Temporary files among the manifests are removed when they are older than every remaining version.
             handle.update_config({"later": "yes"})
         for tag in handle.tags.list():
             handle.tags.delete(tag)
@@ -117,14 +117,14 @@ def _cleanup(table: Table) -> None:
 def _run(name: str, directory: Path, stride: int) -> None:
     for table, _ in _kill_everywhere(name, directory, stride):
         if table.operation.makes_clone and not table.state()[1]:
-            # What is left is in the way of nobody, and belongs to whoever makes a table there.
+            # The remaining files disturb nobody, and a new table at this location removes them.
             table.act()
         _next_writers(table, with_reference=name not in NOT_FOR_THE_REFERENCE)
         _cleanup(table)
 
 
 @pytest.mark.parametrize("operation", ["append", "tag update"])
-def test_an_operation_killed_at_some_steps_leaves_the_old_or_new_state(operation: str, tmp_path: Path) -> None:
+def test_an_operation_killed_at_sampled_steps_leaves_the_old_or_new_state(operation: str, tmp_path: Path) -> None:
     _run(operation, tmp_path, stride=5)
 
 
@@ -140,8 +140,8 @@ def test_an_operation_killed_at_every_step_leaves_the_old_or_new_state(operation
     _run(operation, tmp_path, stride=1)
 
 
-def test_the_killed_automatic_cleanup_has_versions_to_remove(tmp_path: Path) -> None:
-    """Else killing it would show nothing."""
+def test_the_automatic_cleanup_that_is_killed_has_versions_to_remove(tmp_path: Path) -> None:
+    """Otherwise, killing it would prove nothing."""
     table = Table(tmp_path, OPERATIONS["auto cleanup"])
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [1, 2, 3, 4]
     unlinked = [step.path for step in steps_of(table.directory, table.act) if step.call == "unlink"]
@@ -149,6 +149,6 @@ def test_the_killed_automatic_cleanup_has_versions_to_remove(tmp_path: Path) -> 
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [4, 5]
 
 
-def test_recording_the_steps_leaves_the_process_unpatched() -> None:
-    """The steps are watched in children and dry runs only."""
+def test_recording_of_steps_leaves_the_test_process_unpatched() -> None:
+    """Functions are patched only in child processes and during dry runs."""
     assert os.open.__module__ in ("posix", "nt")

@@ -30,7 +30,7 @@ TABLES = {
 
 
 def _work_together(uri: str, num_commits: int) -> tuple[dict[tuple[int, int], int], set[str]]:
-    """Let all processes go at once; the value of each row by its writer and number, and the columns that are left."""
+    """Start all processes at once; return the value of each row by writer and number, and the remaining columns."""
     processes = [
         start_python("-m", "tests.support.mixed_writer", library, uri, str(writer), str(num_commits), "7")
         for writer, library in enumerate(LIBRARIES)
@@ -63,7 +63,7 @@ def _check_rows_and_versions(
     numbers = sorted(name.version for name in names.values())
     assert numbers == list(range(1, theirs.version + 1)) == [each["version"] for each in theirs.versions()]
     assert numbers == [each["version"] for each in ours.version_refs()]
-    # An append, a deletion and an update make a version each; only a compaction may have nothing to do.
+    # Appends, deletes, and updates create a version each; only a compaction may have nothing to do.
     assert theirs.version > num_commits
     for name, parsed in names.items():
         path = Path(uri) / "_versions" / name
@@ -79,17 +79,19 @@ def _race(uri: str, kind: str, num_commits: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v2"])
-def test_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_concurrent_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2 stable"])
-def test_changes_of_four_processes_on_tables_with_other_settings_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_concurrent_changes_of_four_processes_with_other_settings_keep_every_row_once(
+    kind: str, tmp_path: Path
+) -> None:
     _race(str(tmp_path / "table"), kind, 10)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(TABLES))
-def test_changes_of_four_processes_for_a_long_time_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_many_concurrent_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 50)

@@ -91,7 +91,7 @@ SUPERSEDING = {"overwrite", "restore"}
 
 
 class Schedule:
-    """What happens right before ours creates its version."""
+    """The commits of other writers right before the late commit."""
 
     def __init__(self, uri: str, changes: tuple[str, ...], module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
         self.uri, self.changes, self.module = uri, changes, module

@@ -38,7 +38,7 @@ def _fragment_ids(dataset: lance_core.LanceDataset) -> set[int]:
 
 
 def _data_paths(dataset: lance_core.LanceDataset) -> list[str]:
-    """Of the first fragment."""
+    """Return the data file paths of the first fragment."""
     return [file.path for file in dataset.manifest.fragments[0].files]
 
 
@@ -137,7 +137,7 @@ class Overtaking:
 
 
 def _prepared(name: str, layout: str, uri: str, options: Options) -> str:
-    """A table as an operation needs it; the URI of the table or of a branch of it."""
+    """Prepare a table for an operation, and return the URI of the table or of one of its branches."""
     operation = OPERATIONS[name]
     write = lance_core.write_dataset
     if layout == "stable":
@@ -155,7 +155,7 @@ def _prepared(name: str, layout: str, uri: str, options: Options) -> str:
 
 
 def _end_of_schedule(name: str, layout: str, uri: str, options: Options, num_commits: int, library: object) -> str:
-    """One schedule; the word for its end."""
+    """Run one schedule, and return its outcome in one word."""
     uri = _prepared(name, layout, uri, options)
     overtaking = Overtaking(uri, options, num_commits, library)
     prepared = lance_core.dataset(uri, storage_options=options)
@@ -175,7 +175,7 @@ def _end_of_schedule(name: str, layout: str, uri: str, options: Options, num_com
         assert not shows, f"the commit was refused and is in the latest version: {raised}"
         assert latest.version_refs()[-1]["version"] == latest.version
         if name not in UNREADABLE:
-            # A cleanup of this library spares what is about to be restored.
+            # A cleanup by this library keeps a version that is about to be restored.
             held = [1] if name == "restore" and library is lance_core else []
             assert [each["version"] for each in latest.version_refs()] == [*held, latest.version], (
                 "nothing else is left"
@@ -196,12 +196,12 @@ def _end_of_schedule(name: str, layout: str, uri: str, options: Options, num_com
     return "kept" if raised is None else type(raised).__name__
 
 
-def test_every_overtaken_operation_has_a_visible_effect_or_is_listed() -> None:
+def test_every_operation_has_a_visible_effect_or_is_a_listed_exception() -> None:
     makes_no_version_of_the_table = {
         *("detached", "branch create", "branch delete", "tag create", "tag update", "tag metadata", "tag delete"),
         *("shallow clone", "deep clone", "cleanup", "migrate"),
     }
-    # Auto cleanup is an append, the other two start a table; a reservation shows in no row.
+    # Automatic cleanup is an append, two others create a table, and a reservation is visible in no row.
     of_other_tests = {"auto cleanup", "create", "append, first", "reserve"}
     assert {*EFFECTS, *makes_no_version_of_the_table, *of_other_tests} == set(OPERATIONS)
 
@@ -214,7 +214,7 @@ def test_overtaken_commit_on_local_disk_is_kept_or_refused(name: str, tmp_path) 
 
 
 def _has(layout: str, name: str) -> bool:
-    """Whether the catalogue's operation fits the layout: its rewrite brings no row ids, its restore version 1."""
+    """Return whether an operation fits a layout: the rewrite has no row ids, and the restore needs version 1."""
     return (name, layout) not in {("rewrite", "stable"), ("restore", "branch")}
 
 
@@ -223,7 +223,9 @@ def _has(layout: str, name: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "layout"), [(name, layout) for name in EFFECTS for layout in LAYOUTS if _has(layout, name)]
 )
-def test_overtaken_commit_of_every_layout_is_kept_or_refused(name: str, layout: str, library: object, tmp_path) -> None:
+def test_overtaken_commit_in_every_table_layout_is_kept_or_refused(
+    name: str, layout: str, library: object, tmp_path
+) -> None:
     for num_commits in COMMITS:
         _end_of_schedule(name, layout, str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, library)
 

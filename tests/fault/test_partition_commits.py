@@ -81,7 +81,7 @@ def _race(directory: Path, *writers: list[StagedWrite]) -> list[list[int]]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Two rows of each of three days, in two fragments."""
+    """A table with two rows for each of three days, in two fragments."""
     uri = str(tmp_path / "work" / "t")
     rows = pa.concat_tables([_rows(day, 10 * day, 10 * day + 1) for day in (1, 2, 3)])
     lance_core.write_dataset(rows, uri, max_rows_per_file=3)
@@ -91,7 +91,7 @@ def uri(tmp_path: Path) -> str:
 @pytest.mark.parametrize("first", range(5))
 @pytest.mark.sampled(1)
 def test_commit_killed_at_any_step_takes_effect_once_when_repeated(uri: str, tmp_path: Path, first: int) -> None:
-    """Every fifth step, of a table that is made anew for each."""
+    """The process is killed at every fifth step, each time on a new table."""
     staged = _staged(uri, _rows(2, 200, 201, 202), "`day` = 2")
     work, copy = tmp_path / "work", tmp_path / "copy"
     shutil.copytree(work, copy)
@@ -138,7 +138,7 @@ def test_a_partition_committed_by_concurrent_processes_has_the_rows_of_the_last_
 
 
 @pytest.mark.slow
-def test_one_write_committed_by_concurrent_processes_makes_one_version(uri: str, tmp_path: Path) -> None:
+def test_one_staged_write_committed_by_concurrent_processes_creates_one_version(uri: str, tmp_path: Path) -> None:
     staged = _staged(uri, _rows(2, 200), "`day` = 2")
     assert _race(tmp_path, [staged], [staged], [staged]) == [[2]] * 3
     assert lance_core.dataset(uri).version == 2

@@ -21,7 +21,7 @@ Found = tuple[dict[str, object], dict[str, object]]
 
 
 class RecordedTable:
-    """A table below a directory, and the changes on disk that prepare it and act on it."""
+    """A table below a directory, and the recorded disk changes of its preparation and of the operation."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self.operation = OPERATIONS[name]
@@ -35,7 +35,7 @@ class RecordedTable:
             self.act()
         self.changes = list(changes)
         self.after = self.state()
-        # Of what a cleanup removes nothing is promised any more.
+        # Versions that a cleanup removes need not be readable.
         self.kept = {number: rows for number, rows in versions.items() if number in self.versions()}
 
     def act(self) -> None:
@@ -46,7 +46,7 @@ class RecordedTable:
         return table, state(beside(self.uri, "-clone"), {}, files_below) if self.operation.makes_clone else {}
 
     def versions(self) -> dict[int, list[str]]:
-        """The rows of every version."""
+        """Return the rows of every version."""
         try:
             refs = lance_core.dataset(self.uri).version_refs()
         except DatasetNotFoundError:
@@ -55,12 +55,12 @@ class RecordedTable:
 
     def rows(self, version: int) -> list[str]:
         dataset = lance_core.dataset(self.uri, version=version)
-        # The file of an overlay is a stub here.
+        # The overlay file is a stub in these tests.
         columns = ["a"] if any(each.message.overlays for each in dataset.manifest.fragments) else None
         return sorted(map(repr, dataset.to_table(columns=columns).to_pylist()))
 
     def check_step(self, what: object) -> None:
-        """The table shows what it showed before or what it shows after, or doing it again finishes it."""
+        """Check that the table has its old or its new content, or that repeating the operation finishes it."""
         if self.operation.is_atomic:
             assert self.state() in (self.before, self.after), what
         else:
@@ -86,7 +86,7 @@ class RecordedTable:
 
 
 def _lose_power(name: str, directory: Path, *, every: int) -> None:
-    """Lose power before each such step, and once everything was acknowledged."""
+    """Lose power before each of these steps, and after the operation was acknowledged."""
     table = RecordedTable(name, directory)
     disk = Disk()
     for change in table.changes[: table.num_prepared]:
@@ -139,7 +139,7 @@ def test_operation_leaves_no_file_descriptor_open(operation: str, tmp_path: Path
 
 
 def test_recorded_disk_changes_reproduce_every_file(tmp_path: Path) -> None:
-    """Else a file would be written in a way that the record does not see."""
+    """Otherwise, some file would be written by calls that are not recorded."""
     table = RecordedTable("compaction", tmp_path)
     disk = Disk()
     for change in table.changes:

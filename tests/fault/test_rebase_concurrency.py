@@ -63,6 +63,6 @@ def test_simultaneous_deletes_of_different_rows_of_one_fragment_all_succeed(
     assert dataset.to_table()["a"].to_pylist() == [row for row in range(100) if row not in gone]
     dataset.validate()
     lance.dataset(uri).validate()
-    # Every version hides one row more than the one before: no delete was lost on the way.
+    # Each version has one deleted row more than its predecessor: no delete was lost.
     counts = [lance_core.dataset(uri, version=version).count_rows() for version in range(1, dataset.version + 1)]
     assert counts == list(range(100, 100 - dataset.version, -1))

@@ -31,7 +31,7 @@ AFTER = [2, 3]
 
 
 class Bench:
-    """A fresh table with a delete of the other writer, in one kind of store, for each run."""
+    """Creates a new table with another writer's delete, in one kind of store, for each run."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -39,7 +39,7 @@ class Bench:
         self.store = FaultyStore(MemoryStore())
 
     def fresh(self) -> Transaction:
-        """Version 2, and the stale delete that is to be committed on top of it."""
+        """Return version 2 and the stale delete that is committed after it."""
         shutil.rmtree(self.directory / "table", ignore_errors=True)
         self.store = FaultyStore(MemoryStore() if self.kind == "memory" else LocalStore())
         register_store("faulty", self.store)
@@ -91,7 +91,7 @@ def test_a_merged_delete_with_one_failed_call_leaves_the_old_or_new_version(benc
     assert bench.run(no_fault, retryable=False) is None
     bench.check(None)
     calls = list(bench.store.calls)
-    # One merged file: the other fragment is dropped.
+    # Only one merged file, because the other fragment is dropped.
     assert len([call for call in calls if call.method == "put" and "_deletions" in call.path]) == 1
     for call in calls:
         for when in When:
@@ -109,7 +109,7 @@ def test_a_merged_delete_whose_store_becomes_unavailable_leaves_the_old_or_new_v
         bench.check(raised)
 
 
-def test_a_merge_that_is_retried_until_it_succeeds_is_committed_once(bench: Bench) -> None:
+def test_a_merged_delete_retried_until_it_succeeds_is_committed_once(bench: Bench) -> None:
     assert bench.run(no_fault, retryable=False) is None
     for call in list(bench.store.calls):
         for when in When:

@@ -23,7 +23,7 @@ QUICK = Fault.RESET
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     with moto_server() as server, fault_proxy(server.endpoint) as proxy:
-        # The probe of conditions is no part of an operation.
+        # The probe for conditional writes is not part of an operation.
         lance_core.write_dataset(OLD, server.uri(), storage_options=server.options(aws_endpoint=proxy.endpoint))
         yield Bench(server, proxy)
 
@@ -44,7 +44,7 @@ def test_an_operation_with_every_kind_of_s3_fault_takes_effect_at_most_once(
 
 
 def _at_commit(fault: Fault) -> Plan:
-    """Fail every request that makes a version."""
+    """Fail every request that creates a version."""
     return lambda request: fault if request.makes_version else None
 
 
@@ -61,7 +61,7 @@ def _append_once(bench: Bench, uri: str, max_retries: int, **options: str) -> ob
     )
 
 
-def test_a_lost_response_makes_one_version(bench: Bench) -> None:
+def test_a_commit_whose_response_is_lost_creates_one_version(bench: Bench) -> None:
     for fault in (Fault.AFTER, Fault.RESET):
         uri, raised = bench.run("append", _at_commit(fault))
         assert raised is None
@@ -69,7 +69,7 @@ def test_a_lost_response_makes_one_version(bench: Bench) -> None:
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_a_commit_conflict_is_retried_when_the_version_does_not_exist(bench: Bench) -> None:
+def test_a_reported_conflict_is_retried_if_the_version_does_not_exist(bench: Bench) -> None:
     for fault in (Fault.CONFLICT, Fault.PRECONDITION):
         seen: list[Request] = []
 
@@ -109,11 +109,11 @@ def test_a_commit_request_still_in_flight_raises_outcome_unknown(bench: Bench) -
         _append_once(bench, uri, 0, timeout="300ms")
     assert bench.state(uri) == (1, [1, 2, 3])
     bench.proxy.settle()
-    # It arrives after all.
+    # The request finally arrives.
     assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_a_commit_request_still_in_flight_is_fenced_by_the_next_attempt(bench: Bench) -> None:
+def test_a_slow_commit_request_and_its_retry_create_one_version(bench: Bench) -> None:
     seen: list[Request] = []
 
     def first(request: Request) -> Fault | None:
@@ -169,7 +169,7 @@ def test_the_commit_is_sent_as_one_request_and_never_as_a_multipart_upload(
     monkeypatch.setattr("lance_core.io.s3_upload.PART_BYTES", 2000)
     for fault in (Fault.BEFORE, Fault.RESET, Fault.TORN):
         uri = bench.table()
-        # A manifest that is longer than a part, beside data that is not.
+        # A manifest larger than a part, and data smaller than a part.
         lance_core.dataset(uri, storage_options=bench.direct_options()).update_config({"key": "x" * 4000})
         bench.proxy.reset(_at_commit(fault))
         try:

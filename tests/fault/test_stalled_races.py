@@ -37,7 +37,7 @@ class _Process:
 
 
 class _Race:
-    """Keeps the processes going, and stops and kills them."""
+    """Keeps the processes running, and stops and kills them."""
 
     def __init__(self, directory: Path, libraries: tuple[str, ...], cleaner: str, *, stable: bool, seed: int) -> None:
         self.uri = str(directory / "table")
@@ -51,7 +51,7 @@ class _Race:
 
     def run(self, seconds: float) -> None:
         try:
-            # Starting takes longer than a short race.
+            # Starting a process takes longer than a short race.
             while any(not process.journal.stat().st_size for process in (*self.writers, self.cleaner)):
                 time.sleep(0.05)
             begun = time.monotonic()
@@ -65,7 +65,7 @@ class _Race:
                 process.handle.wait()
 
     def _is_under_way(self) -> bool:
-        """Whether writers of this library have been told of success a hundred times; a busy machine needs a while."""
+        """Return whether writers of this library have had a hundred successes, which takes time on a busy machine."""
         told = (line for library, verdict, *line in self.journals() if (library, verdict) == ("lance_core", "done"))
         return sum(line[0] != "cleanup" for line in told) >= 100
 
@@ -88,7 +88,7 @@ class _Race:
                 self.kills += 1
 
     def _start(self, library: str, role: str = "") -> _Process:
-        # A delete or compaction of the reference that was planned on a version that is gone brings back deleted rows.
+        # A delete or compaction of the reference planned on a removed version brings back deleted rows.
         role = role or ("append" if library == "lance" else "write")
         self.num_writers += 1
         journal = self.directory / f"{self.num_writers}-{library}.journal"
@@ -104,7 +104,7 @@ class _Race:
         return _Process(library, self.num_writers, handle, journal)
 
     def journals(self) -> Iterator[tuple[str, str, str, int, str]]:
-        """Library, verdict, verb, key and the rest of each line."""
+        """Yield the library, verdict, verb, key, and remainder of each line."""
         for path in sorted(self.directory.glob("*.journal")):
             library = path.stem.partition("-")[2]
             for line in path.read_text().splitlines():
@@ -113,7 +113,7 @@ class _Race:
 
 
 def _faults(race: _Race) -> tuple[list[str], Counter[str]]:
-    """What the table holds against what the writers of this library were told, and how often each thing happened."""
+    """Return contradictions between the table and the outcomes reported to this library's writers, and event counts."""
     told: dict[int, dict[str, str]] = {}
     counts: Counter[str] = Counter()
     foreign = []
@@ -152,7 +152,7 @@ def _run(directory: Path, libraries: tuple[str, ...], cleaner: str, seconds: flo
     assert counts["lance_core done append"], "nothing was raced"
     assert race.stalls, "nothing was stopped"
     if "lance" not in (*libraries, cleaner):
-        # The reference's own writers may leave versions that it cannot be held to.
+        # Writers of the reference may leave versions that are not consistent with their reports.
         lance.dataset(race.uri).validate()
 
 

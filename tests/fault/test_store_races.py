@@ -77,5 +77,5 @@ def test_appends_of_four_processes_keep_every_row_on_each_store(place: Place) ->
 
 
 @pytest.mark.soak
-def test_appends_of_four_processes_for_a_long_time_keep_every_row_on_each_store(place: Place) -> None:
+def test_many_appends_of_four_processes_keep_every_row_on_each_store(place: Place) -> None:
     _race(place, 50)

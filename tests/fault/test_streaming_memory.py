@@ -69,7 +69,7 @@ def run(step: str, path: Path, version: str, num_batches: int) -> dict[str, int]
 
 
 def check(directory: Path, version: str, file_bytes: int, max_resident: int) -> None:
-    """Write so many bytes, copy them as a stream."""
+    """Write a file of this size, and copy it as a stream."""
     path = directory / "large.lance"
     num_batches = -(-file_bytes // (ROWS_PER_BATCH * BYTES_PER_ROW))
     written = run("write", path, version, num_batches)

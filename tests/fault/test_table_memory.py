@@ -1,4 +1,4 @@
-"""Reading a table, or merging into it, takes a few hundred megabytes, however large the table and its rows are.
+"""Reading a table, or merging into it, takes a few hundred megabytes, regardless of the size of the table and its rows.
 
 Each operation runs in a separate process, which finally reports its maximum resident set size. Pages of mapped files
 count as resident while they are mapped.
@@ -79,7 +79,7 @@ def _peak(path: Path, read: str) -> int:
     return peak
 
 
-def test_batches_of_the_default_size_have_fewer_rows_when_rows_are_large(tmp_path: Path) -> None:
+def test_batches_of_the_default_size_have_fewer_rows_if_the_rows_are_large(tmp_path: Path) -> None:
     _write(tmp_path / "t", "values of 1 MiB", 150 * MiB)
     dataset = lance_core.dataset(tmp_path / "t")
     for arguments in ({}, {"filter": "k >= 0"}, {"columns": ["b"]}):
@@ -98,13 +98,13 @@ def test_memory_of_scans_does_not_grow_with_the_table(kind: str, tmp_path: Path)
         _write(tmp_path / str(size), kind, size)
     for read in ("stream", "filter"):
         smaller, larger = (_peak(tmp_path / str(size), read) for size in sizes)
-        # The smaller table is less than what a scan reads ahead at most, so some growth is normal.
+        # The smaller table is below the read-ahead limit of a scan, so that some growth is normal.
         assert larger - smaller < (sizes[1] - sizes[0]) * 0.4
         assert larger < 600 * MiB
 
 
 @pytest.mark.slow
-def test_memory_of_merges_does_not_grow_with_the_table_and_the_source(tmp_path: Path) -> None:
+def test_memory_of_merges_grows_little_with_the_table_and_the_source(tmp_path: Path) -> None:
     sizes, peaks = (200 * MiB, 600 * MiB), []
     for size in sizes:
         path = tmp_path / str(size)
@@ -115,6 +115,6 @@ def test_memory_of_merges_does_not_grow_with_the_table_and_the_source(tmp_path: 
         num_rows, peak = map(int, done.stdout.split())
         assert num_rows == lance_core.dataset(path).count_rows()
         peaks.append(peak)
-    # What grows are the keys, and the places of the rows that match.
+    # Only the memory for keys and for positions of matching rows grows.
     assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) * 0.2
     assert peaks[1] < 700 * MiB

@@ -40,11 +40,11 @@ REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransact
 
 
 class Killed(BaseException):
-    """The end of a writer."""
+    """Raised where a writer is killed."""
 
 
 def _table(uri: str, *, stable: bool = False) -> lance_core.LanceDataset:
-    """Version 3 has three fragments."""
+    """Create a table whose version 3 has three fragments."""
     lance_core.write_dataset(numbers_twice(1, 2, 3), uri, enable_stable_row_ids=stable)
     for numbers in ((4, 5, 6), (7, 8, 9)):
         lance_core.write_dataset(numbers_twice(*numbers), uri, mode="append")
@@ -67,7 +67,7 @@ def _update(uri: str, where: str) -> None:
 
 @contextmanager
 def _at_create(before: Callable[[], object] | None = None, after: Callable[[], object] | None = None) -> Iterator[None]:
-    """Do something right before, or right after, the next version is created."""
+    """Run an action right before, or right after, the next version is created."""
     create = VersionLog.create
 
     def once(log: VersionLog, *arguments: object) -> object:
@@ -182,7 +182,7 @@ def test_a_late_commit_to_a_deleted_branch_appears_in_no_other_branch(
     else:
         assert "b" not in lance_core.dataset(uri).branches.list()
         if any(path.is_file() for path in (tmp_path / "table" / "tree").rglob("*")):
-            # What is left of a deleted branch is removed by deleting it once more.
+            # Deleting the branch again removes its remaining files.
             lance_core.dataset(uri).branches.delete("b")
         lance_core.dataset(uri).create_branch("b")
 
@@ -238,7 +238,7 @@ def test_a_cleanup_keeps_a_version_that_is_about_to_be_restored(options: dict[st
 def test_a_table_in_an_external_manifest_store_opens_after_a_late_restore(
     server: S3Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As a cleanup of another implementation, which knows nothing of what is held.
+    # Remove it like a cleanup by another implementation, which does not know about held versions.
     monkeypatch.setattr(VersionLog, "held_versions", lambda log, now: set())
     options = {**server.options(), "dynamodb_endpoint": server.endpoint, "sql_url": f"sqlite:///{tmp_path}/m.db"}
     uri = server.uri(f"restored-{kind}", "s3+ddb" if kind == "dynamodb" else "s3+sql")
@@ -356,7 +356,7 @@ def test_a_version_is_kept_when_the_deletion_of_its_branch_is_aborted(wanted_by:
             lance_core.dataset(uri).tags.create("x", ("b", 5))
         else:
             lance_core.dataset(uri).create_branch("c", ("b", 5))
-        # A deletion removes the record first, and puts it back when it finds that somebody needs the branch.
+        # A deletion removes the record first, and restores it if the branch turns out to be in use.
         record.unlink()
 
     with _at_create(after=need_and_delete), pytest.raises((CommitConflictError, CommitOutcomeUnknownError)):
@@ -403,17 +403,17 @@ def test_a_handle_on_the_only_version_left_by_a_cleanup_can_still_be_used(
 @pytest.mark.parametrize("left_at", ["before the listing", "after the listing"])
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("theirs", ["a = 1", "a in (1, 5)"])
-def test_late_delete_is_not_confirmed_by_a_late_version_above_it(
+def test_late_delete_is_not_confirmed_by_a_later_version_that_is_also_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str, stable: bool, left_at: str
 ) -> None:
-    """Both delete the same row: the version above has all that the late delete changed, but nobody builds on it."""
+    """Both delete the same row, so that the later version contains the delete, but no version builds on it."""
     uri = str(tmp_path / "table")
     first = _table(uri, stable=stable)
     create, newer_than = VersionLog.create, VersionLog.newer_than
     left: list[Callable[[], object]] = []
 
     def leave_the_fifth() -> None:
-        """A writer plans on the real fourth version and dies, after its version was created or just before."""
+        """Let a writer plan on the real fourth version, and kill it just before or after its version was created."""
         second = lance_core.dataset(uri)
 
         def die_late(log: VersionLog, *arguments: object) -> object:
@@ -451,7 +451,7 @@ def test_late_delete_is_not_confirmed_by_a_late_version_above_it(
 def test_a_version_about_to_be_removed_is_not_restored(
     stable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleanup has looked for the last time who holds the version; all its files but one are there."""
+    """The cleanup has made its last check for holders of the version, and has removed one of its files."""
     uri = str(tmp_path / "table")
     _table(uri, stable=stable).delete("a < 7")
     lance_core.dataset(uri).optimize.compact_files()
@@ -493,7 +493,7 @@ def test_a_cleanup_keeps_a_version_restored_before_its_removal(tmp_path: Path, m
         old.restore()
         delete(store, path, **how)
 
-    # The guard has looked for new versions before the first removal.
+    # The cleanup checks for new versions before the first removal.
     monkeypatch.setattr(LocalStore, "delete", restore_first)
     lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
     assert [row[0] for row in _content(uri)] == [1, 2, 3, 4, 5, 6]

@@ -95,7 +95,7 @@ def check(path: Path, batch_rows: int, max_grown: int) -> None:
 @pytest.mark.parametrize(
     ("version", "batch_rows"), [("0.1", 1024), ("2.0", 1024), ("2.1", 1024), ("2.2", 1024), ("2.2", 5000)]
 )
-def test_a_file_of_four_hundred_columns_is_streamed_in_bounded_memory(
+def test_a_file_with_four_hundred_columns_is_streamed_in_bounded_memory(
     version: str, batch_rows: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "wide.lance"
@@ -106,8 +106,8 @@ def test_a_file_of_four_hundred_columns_is_streamed_in_bounded_memory(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nulls", "texts", "members"])
-def test_a_file_of_many_nested_or_text_columns_is_streamed_in_bounded_memory(kind: str, tmp_path: Path) -> None:
+def test_a_file_with_many_nested_or_text_columns_is_streamed_in_bounded_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "wide.lance"
     write(path, "2.2", {"nulls": numbers(400, with_nulls=True), "texts": texts(200), "members": members(300)}[kind])
-    # What allocators keep of freed memory is a good part of it.
+    # A large part of this is freed memory that the allocators keep.
     check(path, 1024, 448 << 20)

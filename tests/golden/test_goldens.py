@@ -1,4 +1,4 @@
-"""Files and tables written by releases of pylance from 0.4.21 to 14.0.2 are read back with the same values.
+"""Files and tables written by releases of pylance from 0.4.21 to 14.0.2 are read with the correct values.
 
 ``README.md`` in this directory explains what is stored, who wrote it, and how the expected rows were obtained."""
 
@@ -44,7 +44,7 @@ def expected_rows(name):
 
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
-    """release → directory with its tables and files, unpacked on first use."""
+    """Return a function from a release to the directory with its tables and files, unpacked on first use."""
     root = tmp_path_factory.mktemp("goldens")
 
     @functools.cache
@@ -67,14 +67,14 @@ def assert_equal(found, case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
 @pytest.mark.sampled(60)
-def test_a_golden_table_reads_back_value_for_value(case, releases):
+def test_a_golden_table_is_read_with_the_expected_values(case, releases):
     found = lance_core.dataset(str(releases(case["release"]) / case["path"])).to_table()
     assert_equal(found, case)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("file.lance")], ids=identifier)
 @pytest.mark.sampled(12)
-def test_a_golden_file_reads_back_value_for_value(case, releases):
+def test_a_golden_file_is_read_with_the_expected_values(case, releases):
     path = releases(case["release"]) / case["path"]
     assert_equal(LanceFileReader(str(path)).read_all().to_table(), case)
     check_parts(path)
@@ -82,8 +82,8 @@ def test_a_golden_file_reads_back_value_for_value(case, releases):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
 @pytest.mark.sampled(30)
-def test_data_files_of_a_golden_table_read_individually_have_the_rows_of_the_table(case, releases):
-    """Every file by itself: its rows are a stretch of the table's, and parts of it equal the whole."""
+def test_data_files_of_a_golden_table_contain_consecutive_rows_of_the_table(case, releases):
+    """Each file is read separately, and partial reads equal the full read."""
     rows = expected_rows(case["expected"])
     files = sorted((releases(case["release"]) / case["path"]).glob("data/*.lance"))
     assert files
@@ -99,7 +99,7 @@ def is_stretch(part, whole):
 
 
 def check_parts(path):
-    """Ranges, single rows and single columns of a file equal what a full read has there; return the full read."""
+    """Check that ranges, single rows, and single columns of a file equal parts of a full read, which is returned."""
     whole = LanceFileReader(str(path)).read_all().to_table()
     rows = {name: rows_of(whole.column(name)) for name in whole.column_names}
     chooser = random.Random(whole.num_rows)

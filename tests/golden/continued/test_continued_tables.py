@@ -42,7 +42,7 @@ def _unpacked(name: str, directory: Path) -> str:
 
 
 def _rows(columns: list[str], *ids: int) -> pa.Table:
-    """The rows of these numbers, as ``write_tables.py`` writes them."""
+    """Return the rows with these numbers, as written by ``write_tables.py``."""
     table = pa.table(
         {
             "id": pa.array(ids, pa.int64()),

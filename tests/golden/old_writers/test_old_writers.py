@@ -36,7 +36,7 @@ ARCHIVE = Path(__file__).parent / "tables.zip"
 
 @dataclass(frozen=True)
 class Case:
-    """A table, and what is right about it."""
+    """A table and its correct content."""
 
     releases: tuple[str, ...]
     x: tuple[int, ...]
@@ -45,7 +45,7 @@ class Case:
     factors: tuple[tuple[str, int], ...] = (("x", 1),)
 
     def rows(self, x: Sequence[int]) -> dict[str, list[int]]:
-        """Every column is a multiple of the first."""
+        """Return rows in which each column is a multiple of the first."""
         return {name: [factor * each for each in x] for name, factor in self.factors}
 
 
@@ -95,7 +95,7 @@ def unpacked(case: str, directory: Path) -> str:
 
 
 def _content(table: pa.Table) -> dict[str, list[int]]:
-    """The columns but for the vectors, ordered by the first one: 0.8.14 lists fragments in another order."""
+    """Return all columns except vectors, sorted by the first one, because 0.8.14 lists fragments in another order."""
     found: dict[str, list[int]] = (
         table.drop_columns([each for each in table.schema.names if each == "vector"]).sort_by("x").to_pydict()
     )
@@ -172,7 +172,7 @@ def test_every_write_method_repairs_a_defective_table_for_both_libraries(name: s
     WRITES[verb](before)
     after = lance_core.dataset(uri)
     if verb == "compaction" and after.version == version:
-        # Fragments that differ in their indices, or a single one: there is nothing to compact.
+        # There is nothing to compact if there is one fragment, or if fragments differ in their indices.
         assert name in ("overlapping-coverage", *RENUMBERED)
         return
     x = list(REMAINING.get(verb, tuple)(case.x))
@@ -193,7 +193,7 @@ def test_every_write_method_repairs_a_defective_table_for_both_libraries(name: s
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_delete_planned_by_fragment_on_a_defective_table_is_committed(name: str, tmp_path: Path) -> None:
-    """Its deletion files are compared with those that are there, and these with the rows of their fragment."""
+    """The commit compares its deletion files with the existing ones, and those with the rows of their fragment."""
     case, uri = CASES[name], unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
     fragment = next(each for each in dataset.get_fragments() if each.count_rows(filter="x = 3"))
@@ -215,7 +215,7 @@ def test_a_pylance_commit_on_a_defective_table_is_read_correctly(name: str, tmp_
     x = [each for each in case.x if each != 1]
     _reads_right(lance_core, uri, case, x, columns=columns)
     if name in ("shared-field-ids", "partly-renumbered-field-ids"):
-        # It gives new ids to all files, and does not find them in those that held each field once.
+        # It assigns new ids to all files, and does not find them in files that stored each field once.
         with pytest.raises(pa.ArrowInvalid, match=r"out of range|No page info found"):
             lance.dataset(uri).to_table()
     else:
@@ -223,7 +223,7 @@ def test_a_pylance_commit_on_a_defective_table_is_read_correctly(name: str, tmp_
 
 
 def test_pylance_reads_a_defective_table_incorrectly_until_the_next_commit(tmp_path: Path) -> None:
-    """Should the reference change, so does the reason for what is done here."""
+    """If the reference changes, the workaround in this library may no longer be needed."""
     shared = unpacked("shared-field-ids", tmp_path)
     assert lance.dataset(shared).to_table()["b"].to_pylist()[:4] == [0, 3, 6, 9]
     assert lance_core.dataset(shared).to_table()["b"].to_pylist()[:4] == [0, 4, 8, 12]
@@ -276,7 +276,7 @@ def test_doctor_names_the_defect_of_a_table_and_does_not_repair_it(
         repair(open_log(uri, None), finding)
 
 
-def test_files_of_several_formats_are_refused_and_an_earlier_version_restored(tmp_path: Path) -> None:
+def test_version_with_files_of_several_formats_is_refused_and_earlier_version_can_be_restored(tmp_path: Path) -> None:
     uri = unpacked("mixed-formats", tmp_path)
     with pytest.raises(CorruptDataError, match="restore a version whose data files all have the same format"):
         lance_core.dataset(uri)
@@ -322,7 +322,7 @@ def test_index_coverage_after_a_commit_equals_that_of_pylance(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cleanup_keeps_the_files_that_the_version_as_written_references(name: str, tmp_path: Path) -> None:
+def test_cleanup_keeps_the_files_that_the_unrepaired_version_references(name: str, tmp_path: Path) -> None:
     uri = unpacked(name, tmp_path)
     columns = ["x", "b"] if name == "partly-renumbered-field-ids" else None
     before = lance.dataset(uri).to_table(columns)
@@ -349,7 +349,7 @@ def test_table_without_its_data_files_can_be_opened_but_not_read(name: str, tmp_
             read()
     assert ProblemKind.MISSING_DATA_FILE in _ailments(uri)
     if name == "row-counts":
-        # How many rows there are, the files say.
+        # The row count is stored only in the data files.
         for verb in (dataset.count_rows, lambda: dataset.update_config({"key": "value"}), dataset.validate):
             with pytest.raises(NotFoundError):
                 verb()
