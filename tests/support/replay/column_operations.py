@@ -34,6 +34,11 @@ def _uses_verb(turn: Turn) -> bool:
     return not turn.ours or turn.rng.random() < 0.6
 
 
+def _computed_field(turn: Turn, name: str) -> pa.Field:
+    """A column that an expression computes from the key: required if the restored version requires the key."""
+    return pa.field(name, pa.int64(), nullable=turn.our_handle().schema.field("k").nullable)
+
+
 def _add_computed(turn: Turn) -> pa.Table:
     """A column with a value for every row: two numbers of the key."""
     turn.refresh()
@@ -41,7 +46,8 @@ def _add_computed(turn: Turn) -> pa.Table:
         raise Skipped
     uses_verb = _uses_verb(turn)
     name, factor = turn.table.new_name("a"), turn.rng.randrange(1, 9)
-    column = pa.field(name, pa.int64())
+    # The files that are made by hand have nulls in deleted rows.
+    column = _computed_field(turn, name) if uses_verb else pa.field(name, pa.int64())
     turn.note(f"{name} = k * {factor} + 1")
     after = turn.rows.append_column(column, pa.array(keys_of(turn.rows) * factor + 1, pa.int64()))
     if uses_verb:
@@ -75,7 +81,7 @@ def _add_to_fragments(turn: Turn) -> pa.Table:
     fragments = turn.handle.get_fragments()
     if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not fragments:
         raise Skipped
-    column = pa.field(turn.table.new_name("f"), pa.int64())
+    column = _computed_field(turn, turn.table.new_name("f"))
     turn.note(column.name)
     after = turn.rows.append_column(column, pa.array(keys_of(turn.rows) - 3, pa.int64()))
     results = [fragment.merge_columns({column.name: "k - 3"}) for fragment in fragments]
