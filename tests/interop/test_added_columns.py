@@ -1,4 +1,4 @@
-"""Columns that one library adds, and the other reads and continues."""
+"""Columns added by one library, and read and changed by the other."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ COLUMNS: dict[str, Any] = {
 
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_both_libraries_make_the_same_schema_and_read_the_same_rows(tmp_path: Any, columns: str, stable: bool) -> None:
+def test_added_columns_have_the_schema_and_rows_of_pylance(tmp_path: Any, columns: str, stable: bool) -> None:
     for name, library in LIBRARIES.items():
         lance.write_dataset(ROWS, tmp_path / name, enable_stable_row_ids=stable, max_rows_per_file=2)
         library.dataset(tmp_path / name).add_columns(COLUMNS[columns])
@@ -89,7 +89,7 @@ def test_added_values_equal_those_of_pylance(tmp_path: Any, values: str, deleted
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_function_is_given_the_columns_and_batch_size_that_were_requested(tmp_path: Any, library: str) -> None:
+def test_a_function_receives_the_requested_columns_and_batch_size(tmp_path: Any, library: str) -> None:
     lance.write_dataset(ROWS, tmp_path / "t")
     dataset = LIBRARIES[library].dataset(tmp_path / "t")
     seen: list[Any] = []

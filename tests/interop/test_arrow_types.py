@@ -1,4 +1,4 @@
-"""Columns of bfloat16 numbers and images: written by one library, read by the other with the same extension types."""
+"""Columns of bfloat16 numbers and images keep their extension types when one library writes and the other reads."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ VERSIONS = ["2.0", "2.1", "2.2"]
 
 
 def rows(library) -> pa.Table:
-    """A column of each type, with nulls where the type has them, and vectors of bfloat16."""
+    """Return a column of each type, with nulls where the type supports them, and vectors of bfloat16."""
     pixels = np.arange(4 * 2 * 2 * 3, dtype=np.uint8).reshape(4, 2, 2, 3)
     tensor = library.ImageArray.from_array(pa.FixedShapeTensorArray.from_numpy_ndarray(pixels))
     numbers = library.bfloat16_array([1.1, None, float("nan"), -0.0])
@@ -91,7 +91,7 @@ assert str(table.to_pandas()["number"].dtype) == "lance.bfloat16"
     assert done.stderr == ""
 
 
-def test_type_that_another_library_registered_stays_registered() -> None:
+def test_type_registered_by_another_library_remains_registered() -> None:
     program = """
 import lance.arrow, lance_core.arrow, pyarrow as pa
 schema = pa.schema({"x": lance_core.arrow.BFloat16Type()})

@@ -1,4 +1,4 @@
-"""Automatic cleanup after commits, as the table config requests: by lance_core, by pylance, and by both in turn."""
+"""Automatic cleanup after commits, as configured in the table: by lance_core, by pylance, and by both in turn."""
 
 import logging
 from collections.abc import Callable
@@ -16,13 +16,13 @@ LIBRARIES = {"ours": lance_core, "theirs": lance}
 
 
 def _config(**values: str) -> dict[str, str]:
-    """Entries of the table config; versions of any age may go unless something else is given."""
+    """Return entries of the table config, which permit removal of versions of any age by default."""
     values = {"min_age": "0s", **values} if "interval" in values else values
     return {f"{PREFIX}{name}": value for name, value in values.items()}
 
 
 def _table(uri: Path, num_versions: int = 1, **config: str) -> str:
-    """A table of that many versions, the last of which sets the config."""
+    """Create a table of so many versions, the last of which sets the config."""
     for _ in range(num_versions - 1):
         lance.write_dataset(ROWS, str(uri), mode="append")
     if num_versions == 1:
@@ -50,7 +50,7 @@ def _history(library: object, uri: str, num_commits: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_an_automatic_cleanup_keeps_the_new_version_and_the_one_before(library: str, tmp_path: Path) -> None:
+def test_an_automatic_cleanup_keeps_the_new_version_and_its_predecessor(library: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     assert _history(LIBRARIES[library], uri, 4) == [[2, 3], [2, 3, 4], [2, 3, 4, 5], [5, 6]]
 
@@ -86,7 +86,7 @@ def test_automatic_cleanups_of_lance_core_and_pylance_in_turn_keep_every_row(tmp
         {"interval": "1", "retain_versions": "2", "older_than": "1h"},
         {"interval": "+2", "older_than": "0"},
         {"older_than": "0s"},
-        # Values that neither understands: a warning, and nothing is removed.
+        # Values that neither library understands cause a warning, and nothing is removed.
         {"interval": "x", "older_than": "0s"},
         {"interval": "1", "older_than": "3600"},
         {"interval": "1", "retain_versions": "0"},
@@ -139,7 +139,7 @@ COMMITS: dict[str, Callable[[str], object]] = {
 def test_every_kind_of_commit_runs_the_automatic_cleanup(commit: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 6, interval="7", older_than="0s")
     COMMITS[commit](uri)
-    # From the version before the commit, however old the handle.
+    # Starting from the version before the commit, regardless of the version of the handle.
     assert _versions(uri) == [6, 7]
     lance.dataset(uri).validate()
     lance.dataset(uri, version=6).validate()
@@ -176,7 +176,7 @@ def test_automatic_cleanups_keep_tagged_versions(tmp_path: Path, caplog: pytest.
     assert lance.dataset(uri, version="kept").count_rows() == 4
 
 
-def test_an_automatic_cleanup_of_a_branch_removes_only_its_own_versions(tmp_path: Path) -> None:
+def test_an_automatic_cleanup_of_a_branch_removes_only_versions_of_that_branch(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 4, interval="1", older_than="0s")
     branch = lance_core.dataset(uri).create_branch("b")
     assert _versions(uri, "b") == [4]
@@ -186,7 +186,7 @@ def test_an_automatic_cleanup_of_a_branch_removes_only_its_own_versions(tmp_path
     assert _versions(uri, "b") == [6, 7]
     _append(lance_core, uri)
     _append(lance_core, uri)
-    # The branch was made from version 4, and still uses its files.
+    # The branch was created from version 4, whose files it still uses.
     assert _versions(uri) == [4, 5, 6]
     assert lance.dataset(uri).checkout_version(("b", None)).count_rows() == 3
 

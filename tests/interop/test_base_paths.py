@@ -1,4 +1,4 @@
-"""Tables whose files have several base paths: written by either library, read and continued by both."""
+"""Tables with files in several base paths are written by either library, and read and changed by both."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ def _values(uri: str, reader: ModuleType) -> list[int]:
 
 
 def _bases(root: Path, maker: ModuleType) -> list[object]:
-    """A plain directory and a table root."""
+    """Return a base path that is a plain directory, and one that is a table root."""
     return [
         maker.DatasetBasePath(str(root / "hot"), "hot"),
         maker.DatasetBasePath(str(root / "cold"), "cold", is_dataset_root=True),
@@ -44,7 +44,7 @@ def _base_ids(uri: str) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_new_files_go_to_the_target_bases_in_turn(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
+def test_new_files_alternate_among_the_target_bases(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
     uri = str(tmp_path / "t")
     maker.write_dataset(numbered_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
     writer.write_dataset(numbered_rows(3, 9), uri, mode="append", target_bases=["cold", "hot"], max_rows_per_file=2)
@@ -57,7 +57,7 @@ def test_new_files_go_to_the_target_bases_in_turn(tmp_path: Path, maker: ModuleT
     assert len(list((tmp_path / "t/data").glob("*.lance"))) == 3
     for reader in EACH:
         assert _values(uri, reader) == list(range(19))
-    # Deletion files and rewritten rows lie in the table's own root.
+    # Deletion files and rewritten rows are stored in the table's own root.
     writer.dataset(uri).delete("x in (1, 4)")
     assert all(
         not fragment.deletion_file.HasField("base_id")
@@ -151,14 +151,14 @@ def test_a_base_path_cannot_be_moved_without_all_of_its_files(tmp_path: Path) ->
     with pytest.raises(InvalidInputError, match="already used by base 2"):
         dataset.add_bases([lance_core.DatasetBasePath(str(tmp_path / "warm"), "cold", id=1)])
     assert dataset.latest_version == 1
-    # What the old location has does not matter, and a base path without files can move anywhere.
+    # The content of the old location does not matter, and a base path without files can be moved anywhere.
     (tmp_path / "warm" / "elsewhere").rename(lost)
     shutil.rmtree(tmp_path / "hot")
     dataset.add_bases([moved, lance_core.DatasetBasePath("/nowhere", "cold", id=2)])
     assert _values(uri, lance_core) == [0, 1, 2, 3]
 
 
-def test_a_base_path_cannot_be_moved_while_other_writers_write_below_it(tmp_path: Path) -> None:
+def test_a_base_path_cannot_be_moved_while_other_writers_add_files_to_it(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(numbered_rows(0, 2), uri, initial_bases=_bases(tmp_path, lance_core), target_bases=["hot"])
     shutil.copytree(tmp_path / "hot", tmp_path / "warm")
@@ -280,7 +280,7 @@ HOSTILE = [
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("base_id", [None, 1, 2])
 def test_paths_in_a_manifest_cannot_leave_their_base_path(tmp_path: Path, path: str, base_id: int | None) -> None:
-    """A manifest that names a file elsewhere is refused when the file is read, and no such file is committed."""
+    """A manifest that refers to a file elsewhere is refused when the file is read; such a file cannot be committed."""
     uri = str(tmp_path / "t")
     dataset = lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
     draft = ManifestDraft(dataset.manifest)

@@ -87,7 +87,7 @@ def test_bitmap_returns_the_results_and_errors_of_pylance(name: str) -> None:
         except (TypeError, ValueError, KeyError) as error:
             found.append({kind for kind in (TypeError, ValueError, KeyError) if isinstance(error, kind)})
     ours, theirs = found
-    # Ours may be several builtin errors at once; those of pylance are among them.
+    # Our errors may inherit from several built-in exceptions, including those of pylance.
     assert ours == theirs or (isinstance(ours, set) and isinstance(theirs, set) and theirs <= ours)
 
 

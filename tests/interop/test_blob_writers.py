@@ -48,7 +48,7 @@ def _packed(session: object, blob_id: int = 1) -> object:
 
 
 def _column(who: str, session: object) -> tuple[pa.Field, pa.Array]:
-    """A column with every kind of value that a file of a table may have."""
+    """Return a column with every kind of blob value that a data file of a table may contain."""
     builder = MODULES[who][1].BlobDescriptorArrayBuilder("b")
     packed = session.open_packed_blob_writer("part.lance", 1)
     packed.write_blob(b"one")
@@ -110,7 +110,7 @@ def test_built_descriptor_columns_equal_those_of_pylance(tmp_path: Path) -> None
 @pytest.mark.parametrize("builder", list(MODULES))
 @pytest.mark.parametrize("writer", list(MODULES))
 def test_files_with_placed_blobs_are_read_by_lance_core_and_pylance(tmp_path: Path, writer: str, builder: str) -> None:
-    """A column that one has built, in a file that another has written, in a table that both read."""
+    """One library builds the column, another writes the file, and both read the table."""
     _, _, files = MODULES[writer]
     uri = str(tmp_path / "table")
     schema = pa.schema([pa.field("i", pa.int32(), nullable=False), lance.blob_field("b")])
@@ -146,7 +146,7 @@ def test_files_with_placed_blobs_are_read_by_lance_core_and_pylance(tmp_path: Pa
 
 
 def test_files_with_placed_blobs_have_the_bytes_of_pylance(tmp_path: Path) -> None:
-    """The reference writes the two metadata entries of the field in random order: one of its files is ours."""
+    """The reference writes the two metadata entries of the field in random order; one of its files equals ours."""
     contents = {}
     for who, num_files in (("ours", 1), ("theirs", 40)):
         session = MODULES[who][2].LanceFileSession(tmp_path / who)
@@ -159,7 +159,7 @@ def test_files_with_placed_blobs_have_the_bytes_of_pylance(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=list(MODULES))
-def test_blob_descriptors_inside_structs_and_lists_are_read_by_both(tmp_path: Path, writer: object) -> None:
+def test_blob_descriptors_inside_structs_and_lists_are_read_by_both_libraries(tmp_path: Path, writer: object) -> None:
     builder = lance_core.BlobDescriptorArrayBuilder("b")
     for value in (b"a", b"", b"hidden"):
         builder.append_inline(value)
@@ -182,7 +182,7 @@ def test_blob_descriptors_inside_structs_and_lists_are_read_by_both(tmp_path: Pa
 
 
 def test_managed_blobs_are_read_from_tables_and_clones(tmp_path: Path) -> None:
-    """The reference writes them into tables that say so; a clone of such a table finds them in its source."""
+    """The reference writes managed blobs into tables that enable them; a clone finds them in its source."""
     uri = str(tmp_path / "table")
     (tmp_path / "table" / "data").mkdir(parents=True)
     (tmp_path / "table" / "data" / "f.bin").write_bytes(b"0123456")
@@ -255,7 +255,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("problem", list(WRONG))
-def test_descriptors_that_name_no_blob_are_refused(tmp_path: Path, problem: str) -> None:
+def test_descriptors_that_refer_to_no_blob_are_refused(tmp_path: Path, problem: str) -> None:
     field = lance_core.BlobDescriptorArrayBuilder("100%d").field
     good = {"kind": 0, "data": b"x"}
     array = pa.array([None, good, WRONG[problem]], field.type)

@@ -1,4 +1,4 @@
-"""Blob columns of both generations: each implementation reads what the other writes."""
+"""Blob columns of both generations are read by each implementation when the other has written them."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -46,7 +46,7 @@ def _sidecars(uri: str) -> list[int]:
 
 
 def _check_same(uri: str, values: list[bytes | None]) -> None:
-    """Both read the table alike: descriptors, values, file objects, with equal schemas."""
+    """Check that both libraries read the same descriptors, values, file objects, and schemas."""
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
     theirs.validate()
     ours.validate()
@@ -78,7 +78,9 @@ def test_blobs_of_the_first_generation_are_read_by_lance_core_and_pylance(tmp_pa
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
 @pytest.mark.parametrize("values", [[None, None], [b"", b""], [b"x"]], ids=["null", "empty", "one"])
-def test_uniform_pages_of_first_generation_blobs_are_read_by_both(tmp_path, version: str, values: list) -> None:
+def test_uniform_pages_of_first_generation_blobs_are_read_by_both_libraries(
+    tmp_path, version: str, values: list
+) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(_v1(values), uri, data_storage_version=version)
     _check_same(uri, values)
@@ -218,7 +220,7 @@ def test_external_blobs_are_referenced_or_ingested(tmp_path, outside: Path, writ
     _check_same(uri, EXTERNAL_VALUES)
 
 
-def test_external_blobs_outside_the_bases_must_be_allowed(tmp_path, outside: Path) -> None:
+def test_external_blobs_outside_the_base_paths_are_refused_unless_allowed(tmp_path, outside: Path) -> None:
     rows = _v2([f"file://{outside}/a.bin"])
     with pytest.raises(InvalidInputError, match="allow_external_blob_outside_bases"):
         lance_core.write_dataset(rows, str(tmp_path / "t"))
@@ -233,7 +235,7 @@ def test_external_blobs_outside_the_bases_must_be_allowed(tmp_path, outside: Pat
     assert not [path for path in (tmp_path / "t").rglob("*") if path.is_file()]
 
 
-def test_external_blobs_below_a_base_are_stored_with_its_id(tmp_path, outside: Path) -> None:
+def test_external_blobs_below_a_base_path_are_stored_with_the_id_of_the_base_path(tmp_path, outside: Path) -> None:
     uri = str(tmp_path / "table")
     base = lance.DatasetBasePath(f"file://{outside}", name="ext", is_dataset_root=False)
     lance.write_dataset(_v2([b"x"]), uri, initial_bases=[base])
@@ -397,7 +399,7 @@ def test_a_blob_with_both_data_and_uri_is_refused(tmp_path) -> None:
 
 
 def test_blob_arrays_built_by_pylance_are_written_by_lance_core(tmp_path) -> None:
-    """Arrays made by pylance's constructors are written by ours, whoever registered the type."""
+    """This holds regardless of which library registered the extension type."""
     uri = str(tmp_path / "t")
     rows = _table(lance.blob_array([b"x", lance.Blob.empty(), None]), lance.blob_field("b"))
     lance_core.write_dataset(rows, uri)
@@ -434,12 +436,12 @@ def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("library", [lance_core, lance], ids=["ours", "pylance"])
-def test_overwrite_with_a_first_generation_schema_declares_the_blobs_that_fragments_store(
+def test_committed_overwrite_with_a_first_generation_schema_declares_the_stored_blobs(
     tmp_path: Path, library, version: str
 ) -> None:
     rows = _v1([b"a", None, b"x" * 100_000])
     if library is lance_core:
-        # pylance 14.0.2 refuses its own fragments of 2.2 if another column follows.
+        # pylance 14.0.2 refuses its own 2.2 fragments if another column follows.
         rows = rows.append_column("after", pa.array([1, 2, 3]))
     uri = str(tmp_path / "table")
     write = lance_core.write_fragments if library is lance_core else lance.fragment.write_fragments

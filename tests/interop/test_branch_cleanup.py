@@ -1,4 +1,4 @@
-"""Cleanup of a branch, and of versions that branches and clones are based on."""
+"""Cleanup of branches, and of versions on which branches and clones are based."""
 
 import json
 from datetime import timedelta
@@ -25,7 +25,7 @@ def _values(uri: str) -> list[int]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A branch of four versions, each of them an overwrite; nothing of it is the main line's any more."""
+    """A branch of four versions, each an overwrite, so that it no longer shares files with the main branch."""
     uri = str(tmp_path / "table")
     lance.write_dataset(numbered_rows(0, 10), uri)
     lance.dataset(uri).create_branch("a")
@@ -42,7 +42,7 @@ def _data_files(uri: str) -> int:
     return len(list((Path(uri) / "data").glob("*.lance")))
 
 
-def test_a_branch_is_cleaned_up_by_its_own_handle(uri: str) -> None:
+def test_a_branch_is_cleaned_up_through_its_handle(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).tags.create("kept", 2)
     with pytest.raises(InvalidCleanupError, match="kept"):
@@ -56,12 +56,12 @@ def test_a_branch_is_cleaned_up_by_its_own_handle(uri: str) -> None:
     assert _data_files(uri) == 1
 
 
-def test_a_tag_of_another_branch_keeps_no_version(uri: str) -> None:
+def test_a_tag_of_another_branch_protects_no_version(uri: str) -> None:
     lance.dataset(uri).tags.create("main", 1)
     assert lance_core.dataset(f"{uri}/tree/a").cleanup_old_versions(NOW).old_versions == 3
 
 
-def test_a_branch_cleanup_keeps_versions_that_branches_below_it_use(uri: str) -> None:
+def test_a_branch_cleanup_keeps_versions_used_by_branches_created_from_the_branch(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).create_branch("b", 2)
     lance.dataset(uri).create_branch("sibling", 1)
@@ -71,7 +71,7 @@ def test_a_branch_cleanup_keeps_versions_that_branches_below_it_use(uri: str) ->
     assert _versions(branch) == [2, 4]
     assert _values(f"{uri}/tree/b") == list(range(5))
     assert _values(f"{uri}/tree/sibling") == list(range(10))
-    # When the branch below does not need them any more, they go.
+    # They are removed when the other branch no longer needs them.
     lance_core.dataset(f"{uri}/tree/b").delete("true")
     lance_core.dataset(f"{uri}/tree/b").cleanup_old_versions(NOW)
     lance_core.dataset(branch).cleanup_old_versions(NOW)
@@ -79,8 +79,8 @@ def test_a_branch_cleanup_keeps_versions_that_branches_below_it_use(uri: str) ->
     assert _data_files(branch) == 1
 
 
-def test_a_branch_cleanup_keeps_the_roots_of_branches_below_it(uri: str) -> None:
-    """The reference takes ``tree/a/data/data/….lance`` for a file of branch ``a``."""
+def test_a_branch_cleanup_keeps_branches_whose_names_begin_with_its_name(uri: str) -> None:
+    """The reference mistakes ``tree/a/data/data/….lance`` for a file of branch ``a``."""
     for name in ("a/data", "a/b/_indices"):
         lance.dataset(uri).create_branch(name)
         lance.write_dataset(numbered_rows(50, 55), f"{uri}/tree/{name}", mode="append")
@@ -89,7 +89,7 @@ def test_a_branch_cleanup_keeps_the_roots_of_branches_below_it(uri: str) -> None
         assert _values(f"{uri}/tree/{name}") == [*range(10), *range(50, 55)]
 
 
-def test_a_cleanup_of_the_main_branch_considers_branches_of_branches(uri: str) -> None:
+def test_a_cleanup_of_the_main_branch_keeps_files_used_by_branches_of_branches(uri: str) -> None:
     lance.dataset(uri).create_branch("one", 1).create_branch("two").create_branch("three")
     lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).branches.delete("three")
@@ -160,7 +160,7 @@ def test_the_main_branch_keeps_files_of_a_branch_whose_parent_is_not_recorded(
 
 
 @pytest.mark.parametrize("line", ["", "/tree/a"])
-def test_files_of_writes_in_flight_are_kept(uri: str, line: str) -> None:
+def test_files_of_uncommitted_writes_are_kept_by_a_branch_cleanup(uri: str, line: str) -> None:
     fragments = lance_core.write_fragments(numbered_rows(70, 75), uri + line)
     lance_core.dataset(uri + line).cleanup_old_versions(NOW)
     version = lance_core.dataset(uri + line).version
@@ -168,7 +168,7 @@ def test_files_of_writes_in_flight_are_kept(uri: str, line: str) -> None:
     assert set(range(70, 75)) <= set(_values(uri + line))
 
 
-def test_a_cleanup_by_an_old_handle_removes_no_newer_version(uri: str) -> None:
+def test_a_cleanup_through_an_old_handle_removes_no_newer_version(uri: str) -> None:
     lance_core.dataset(f"{uri}/tree/a", version=3).cleanup_old_versions(NOW)
     assert _versions(f"{uri}/tree/a") == [3, 4]
 

@@ -32,7 +32,7 @@ def _values(dataset: object) -> list[int]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Three versions: two fragments, the first with a deleted row; an index."""
+    """A table of three versions and two fragments, the first with a deleted row, and an index."""
     uri = str(tmp_path / "table")
     lance.write_dataset(numbered_rows(0, 10), uri)
     dataset = lance.write_dataset(numbered_rows(10, 20), uri, mode="append")
@@ -89,7 +89,7 @@ def test_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str, ma
 
 
 @BOTH
-def test_slashes_of_branch_names_are_directories_and_percent_escapes(uri: str, maker: ModuleType) -> None:
+def test_slashes_in_branch_names_become_directories_and_percent_escapes(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("team/a")
     assert (Path(uri) / "_refs/branches/team%2Fa.json").exists()
     assert (Path(uri) / "tree/team/a/_versions").is_dir()
@@ -115,7 +115,7 @@ def test_branch_lists_of_lance_core_and_pylance_are_equal(uri: str, maker: Modul
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_changes_of_a_branch_and_its_source_do_not_affect_each_other(
+def test_changes_to_a_branch_and_to_its_source_do_not_affect_each_other(
     uri: str, maker: ModuleType, writer: ModuleType
 ) -> None:
     maker.dataset(uri).create_branch("b")
@@ -131,7 +131,7 @@ def test_changes_of_a_branch_and_its_source_do_not_affect_each_other(
         assert _values(branch) == expected
         branch.validate()
         assert _values(reader.dataset(uri)) == sorted({*range(20), 60} - {3})
-        # A number on the branch is one of its own, a pair leads back.
+        # A number refers to a version of the branch, and a pair can refer to another branch.
         assert branch.checkout_version(5).count_rows() == 22
         assert branch.checkout_version((None, 1)).count_rows() == 10
         assert branch.checkout_version(("main", None)).count_rows() == 20
@@ -210,7 +210,7 @@ def test_deleting_a_branch_in_use_raises_ref_conflict(uri: str, maker: ModuleTyp
 
 def test_deleting_a_branch_keeps_branches_with_names_below_it(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
-        # Ours makes no branch in a directory of another.
+        # Our library creates no branch in the directory of another branch.
         lance.dataset(uri).create_branch(name)
         lance_core.write_dataset(numbered_rows(0, 1), f"{uri}/tree/{name}", mode="append")
     lance_core.dataset(uri).branches.delete("a")
@@ -225,7 +225,7 @@ def test_deleting_a_branch_keeps_branches_with_names_below_it(uri: str) -> None:
 
 
 def _half_created(uri: str) -> None:
-    """What a writer leaves that dies between the manifest and the record."""
+    """Leave the files of a branch whose creator was killed between writing the manifest and the record."""
     lance.dataset(uri).create_branch("b", 2)
     (Path(uri) / "_refs/branches/b.json").unlink()
 
@@ -240,7 +240,7 @@ def test_creating_a_partially_created_branch_again_completes_it(uri: str) -> Non
 
 
 def _half_deleted(uri: str) -> None:
-    """What a writer leaves that dies between the record and the files."""
+    """Leave the files of a branch whose deletion was killed between removing the record and the files."""
     _half_created(uri)
     lance.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
 
@@ -261,7 +261,7 @@ def test_deleting_a_partially_created_branch_removes_its_files(uri: str, leave: 
 def test_branches_left_by_a_killed_writer_can_be_recreated(
     tmp_path: Path, store_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever call of the store is the last: the main line is whole, and making or deleting the branch again works."""
+    """Whichever store call was last, the main branch is complete, and the branch can be created or deleted again."""
     uri = str(tmp_path / "table")
     lance_core.write_dataset(numbered_rows(0, 3), uri)
     for verb in (
@@ -294,8 +294,8 @@ def _dying(call: Callable[..., object], left: Iterator[int]) -> Callable[..., ob
     return wrapped
 
 
-def test_branches_hold_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
-    """Unknown fields and fragment metadata do not outlive a commit of the reference; ours has none."""
+def test_branches_contain_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
+    """A commit by the reference drops unknown fields and fragment metadata, of which our manifests have none."""
     lance_core.dataset(uri).create_branch("b")
     lance_core.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
     message = lance_core.dataset(f"{uri}/tree/b").manifest.message

@@ -1,4 +1,4 @@
-"""Columns that one library drops, renames, and casts, and the other reads and continues."""
+"""Columns dropped, renamed, and cast by one library, in tables that the other reads and changes."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ NO_NULL_STRUCTS = ROWS.set_column(
 
 
 def rows(version: str) -> pa.Table:
-    """The rows; format 2.0 stores no nulls of structs."""
+    """Return the rows, without null structs for format 2.0, which cannot store them."""
     return NO_NULL_STRUCTS if version == "2.0" else ROWS
 
 
@@ -109,7 +109,7 @@ def test_altered_columns_leave_the_same_table_as_in_pylance(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_casts_within_a_list_or_in_format_2_0_keep_the_column_in_one_file(tmp_path: Any, version: str) -> None:
-    """Pylance splits the column: lists then have their lengths twice, and it cannot read structs of format 2.0."""
+    """Pylance splits the column, which stores list lengths twice, and makes structs unreadable in format 2.0."""
     uri = tmp_path / "t"
     changes = [{"path": "l.item.u", "data_type": pa.int32()}, {"path": "s.q.r", "data_type": pa.float32()}]
     lance.write_dataset(rows(version), uri, data_storage_version=version, max_rows_per_file=2)
@@ -248,8 +248,10 @@ def test_deleted_nulls_of_a_required_column_are_not_cast(tmp_path: Any) -> None:
         assert library.dataset(tmp_path / "t").to_table()["a"].to_pylist() == [1, 3]
 
 
-def test_a_cast_does_not_skip_deleted_rows_one_by_one(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Filling the gaps of deleted rows took longer than the cast itself."""
+def test_a_cast_converts_deleted_rows_that_fit_instead_of_filling_gaps(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filling the gaps of deleted rows once took longer than the cast itself."""
     lance_core.write_dataset(pa.table({"a": range(1000)}), tmp_path / "t")
     dataset = lance_core.dataset(tmp_path / "t")
     dataset.delete("a % 100 = 7")
@@ -304,7 +306,7 @@ def test_names_that_would_make_a_table_ambiguous_are_rejected(tmp_path: Any) -> 
     assert dataset.latest_version == 1
 
 
-def test_drops_and_casts_of_parts_of_maps_are_refused(tmp_path: Any) -> None:
+def test_dropping_and_casting_parts_of_maps_is_refused(tmp_path: Any) -> None:
     rows = pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "z": [1]})
     dataset = lance_core.write_dataset(rows, tmp_path / "t", data_storage_version="2.2")
     with pytest.raises(ValueError, match="a part of the map 'm'"):

@@ -90,7 +90,7 @@ UNKNOWN_FILES = [
 
 @dataclass
 class Story:
-    """A table to clean up: its steps, unknown files with their ages, and how it is cleaned."""
+    """A table to be cleaned up: its history, unrecognized files with their ages, and the arguments of the cleanup."""
 
     steps: list[Step]
     files: list[tuple[str, float]] = field(default_factory=list)
@@ -161,7 +161,7 @@ def _figures(stats: object) -> dict[str, int]:
 
 
 def _residue_that_goes(table: AgedTable, policy: dict[str, Any]) -> set[str]:
-    """What killed writers left: the reference leaves it for ever, ours removes it at the age of a week."""
+    """Return leftovers of killed writers, which the reference never removes, and this library removes after a week."""
     found = {path for path in table.files() if RESIDUE.fullmatch(path)}
     limit = table.now - 7 * 86_400
     old = {path for path in found if (table.root / path).stat().st_mtime < limit}
@@ -169,9 +169,10 @@ def _residue_that_goes(table: AgedTable, policy: dict[str, Any]) -> set[str]:
 
 
 def _both(table: AgedTable, version: int | None, policy: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """Clean up with ours, then the same table with the reference; the files that each leaves.
+    """Clean up the same table with both libraries, and return the remaining files of each.
 
-    Of what the reference leaves, the residue that only ours removes is left out; here it is told exactly.
+    Leftovers that only this library removes are omitted from the remaining files of the reference; a check here covers
+    their exact number.
     """
     residue = _residue_that_goes(table, policy)
     residue_bytes = sum((table.root / path).stat().st_size for path in residue)
@@ -181,7 +182,7 @@ def _both(table: AgedTable, version: int | None, policy: dict[str, Any]) -> tupl
     removed = ours.cleanup_old_versions(**policy)
     left = table.files()
     directories = directories_below(table.root)
-    # What is explained is what goes.
+    # The explained files are exactly the removed files.
     assert explained.stats == removed
     assert {Path(file.path).relative_to(table.root).as_posix() for file in explained.candidate_files} == before - left
     table.go_back()
@@ -210,7 +211,7 @@ def _both(table: AgedTable, version: int | None, policy: dict[str, Any]) -> tupl
 
 
 def _check_versions(uri: str) -> None:
-    """Every version that is left is whole, for both."""
+    """Check that every remaining version is complete in both libraries."""
     for each in lance_core.dataset(uri).version_refs():
         lance.dataset(uri, version=each["version"]).validate()
         lance_core.dataset(uri, version=each["version"]).validate()
@@ -218,7 +219,7 @@ def _check_versions(uri: str) -> None:
 
 @pytest.fixture(scope="module")
 def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AgedTable]:
-    """The table of a story as it was built; built once."""
+    """Return the table of a story, which is built only once."""
     built: dict[str, AgedTable] = {}
 
     def get(name: str) -> AgedTable:
@@ -241,7 +242,7 @@ def test_cleanups_of_lance_core_and_pylance_leave_the_same_files(
     table.go_back()
     lance_core.dataset(table.uri, version=story.version).cleanup_old_versions(**policy)
     _check_versions(table.uri)
-    # A second one finds nothing.
+    # A second cleanup finds nothing.
     again = lance_core.dataset(table.uri, version=story.version).cleanup_old_versions(**policy)
     assert _figures(again) == dict.fromkeys(FIGURES, 0)
 
@@ -280,8 +281,8 @@ def test_a_cleanup_keeps_files_that_branches_use(tmp_path: Path, name: str, poli
     table.go_back()
     dataset = lance_core.dataset(table.uri)
     plan = plan_cleanup(dataset, CleanupPolicy.of(**policy))
-    # The reference keeps the manifest of a version that a branch was made from, and of its files those that the branch
-    # uses; here such a version stays whole.
+    # The reference keeps the manifest of a version from which a branch was created, but only those files that the
+    # branch uses; in this library, such a version remains complete.
     whole = [version for version, reason in plan.kept_versions.items() if reason is KeepReason.BRANCH]
     owners = {owner for version in whole for owner in owners_of(dataset.log.read_version(version), dataset.log.root)}
     assert their_left <= left
@@ -338,7 +339,7 @@ def test_tagged_versions_to_be_removed_are_an_error_in_lance_core_and_pylance(tm
             before = table.files()
             with pytest.raises(OSError, match=r"2 tagged version\(s\)"):
                 verb(older_than=timedelta(0))
-            # The tagged version is not among those that fulfil the terms.
+            # The tagged version does not meet the conditions for removal.
             assert table.files() == before
     assert lance_core.dataset(table.uri).cleanup_old_versions(versions=[2]).old_versions == 1
 
@@ -420,7 +421,7 @@ def test_an_unreadable_manifest_of_a_branch_stops_the_cleanup(tmp_path: Path) ->
     assert table.files() == before
 
 
-# ── Places ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Locations ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_cleanup_keeps_files_in_other_roots(tmp_path: Path) -> None:
@@ -435,8 +436,8 @@ def test_a_cleanup_keeps_files_in_other_roots(tmp_path: Path) -> None:
     lance.dataset(str(clone)).validate()
 
 
-def test_a_copied_table_is_cleaned_by_reachability(tmp_path: Path) -> None:
-    """All files are newer than all versions; the reference would not look at them and lose sight of them for good."""
+def test_a_cleanup_of_a_copied_table_does_not_depend_on_the_age_of_files(tmp_path: Path) -> None:
+    """All files are newer than all versions; the reference would ignore the files and never remove them."""
     table = _build(tmp_path / "table", Story(LIFE))
     for path in table.files():
         (table.root / path).touch()
@@ -445,7 +446,7 @@ def test_a_copied_table_is_cleaned_by_reachability(tmp_path: Path) -> None:
     assert plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0))).stats == plan.stats
 
 
-def test_a_cleanup_with_old_manifest_names_leaves_the_same_files_as_pylance(tmp_path: Path) -> None:
+def test_a_cleanup_of_a_table_with_old_manifest_names_leaves_the_same_files_as_in_pylance(tmp_path: Path) -> None:
     table = AgedTable(tmp_path / "table")
     table.step(40, lambda each: lance.write_dataset({"a": [1]}, each.uri, enable_v2_manifest_paths=False))
     for _ in range(3):
@@ -456,7 +457,7 @@ def test_a_cleanup_with_old_manifest_names_leaves_the_same_files_as_pylance(tmp_
     assert [each["version"] for each in lance_core.dataset(table.uri).version_refs()] == [3, 4]
 
 
-def test_a_cleanup_removes_files_in_linked_directories_as_pylance_does(tmp_path: Path) -> None:
+def test_a_cleanup_removes_files_in_linked_directories_as_in_pylance(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for name in ("data", "_deletions", "_indices"):
         (table.root / name).rename(tmp_path / name)
@@ -468,8 +469,8 @@ def test_a_cleanup_removes_files_in_linked_directories_as_pylance_does(tmp_path:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_a_linked_index_directory_is_emptied_of_dropped_indices(tmp_path: Path, library: ModuleType) -> None:
-    """The directory of the table is where its link leads to; a link inside it is none of the table's."""
+def test_a_cleanup_removes_dropped_indices_from_a_linked_index_directory(tmp_path: Path, library: ModuleType) -> None:
+    """A cleanup follows the link to the directory, but not links inside the directory."""
     table, elsewhere, outside = tmp_path / "table", tmp_path / "elsewhere", tmp_path / "outside"
     dataset = lance.write_dataset(pa.table({"a": range(100)}), table)
     dataset.create_scalar_index("a", "BTREE", name="i")

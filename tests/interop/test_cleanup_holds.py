@@ -1,4 +1,4 @@
-"""Files that a cleanup must leave alone although they look as if no version named them."""
+"""Files that a cleanup must keep although they seem to be unreferenced."""
 
 import os
 from datetime import timedelta
@@ -21,7 +21,7 @@ def _rows(num_rows: int) -> pa.Table:
 
 
 def _age(root: Path) -> None:
-    """Make every file old enough to be removed when no version names it."""
+    """Make every file old enough to be removed if no version references it."""
     for directory, _, names in os.walk(root):
         for name in names:
             os.utime(os.path.join(directory, name), (1e9, 1e9))
@@ -30,7 +30,7 @@ def _age(root: Path) -> None:
 @pytest.mark.parametrize("directory", ["data/hot", "_indices/hot", "_fri/hot", "_blobs", "data", "_deletions/x"])
 @pytest.mark.parametrize("is_root", [False, True])
 def test_a_cleanup_keeps_files_of_a_base_path_inside_the_table(tmp_path: Path, directory: str, is_root: bool) -> None:
-    """The reference takes such a base, and its own cleanup removes the files."""
+    """The reference accepts such a base path, and its cleanup removes the files."""
     root = tmp_path / "t"
     base = lance.DatasetBasePath(str(root / directory), "h", is_dataset_root=is_root)
     lance.write_dataset(_rows(5), str(root), initial_bases=[base], target_bases=["h"])
@@ -66,7 +66,7 @@ def test_a_base_path_behind_a_link_into_the_table_is_protected(tmp_path: Path) -
 
 @pytest.fixture
 def detached(tmp_path: Path) -> tuple[Path, int]:
-    """Two versions, and one of 8 rows outside the lineage; all files are old."""
+    """A table of two versions, and a detached version of 8 rows; all files are old."""
     root = str(tmp_path / "t")
     lance.write_dataset(_rows(3), root)
     lance.write_dataset(_rows(3), root, mode="append")
@@ -103,7 +103,7 @@ def test_a_tag_on_a_detached_version_of_a_branch_protects_files_of_the_main_bran
     append = lance.LanceOperation.Append(lance.fragment.write_fragments(_rows(2), branch))
     version = lance.LanceDataset.commit(branch, append, read_version=1, detached=True).version
     lance.dataset(root).tags.create("dt", ("b", version))
-    # The line of the branch goes on without the file of the main line, and forgets what came before.
+    # The branch stops using the file of the main branch, and its earlier versions are removed.
     lance.write_dataset(_rows(1), branch, mode="overwrite")
     lance.dataset(branch).cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
     lance.write_dataset(_rows(4), root, mode="overwrite")

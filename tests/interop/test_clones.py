@@ -32,7 +32,7 @@ def _values(uri: str, reader: ModuleType) -> list[int]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Four versions: two fragments, an index, and a deleted row in the first fragment."""
+    """A table of four versions, with two fragments, an index, and a deleted row in the first fragment."""
     uri = str(tmp_path / "table")
     lance.write_dataset(numbered_rows(0, 10), uri)
     dataset = lance.write_dataset(numbered_rows(10, 20), uri, mode="append")
@@ -96,7 +96,7 @@ def test_a_clone_has_a_base_path_with_id_0(uri: str, tmp_path: Path, maker: Modu
 
 
 @BOTH
-def test_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_a_clone_starts_with_the_version_number_of_its_source(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone = str(tmp_path / "clone")
     made = maker.dataset(uri).shallow_clone(clone, 2)
     assert (made.version, made.uri) == (2, clone)
@@ -105,7 +105,7 @@ def test_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_changes_of_a_clone_and_its_source_do_not_affect_each_other(
+def test_changes_to_a_clone_and_to_its_source_do_not_affect_each_other(
     uri: str, tmp_path: Path, maker: ModuleType, writer: ModuleType
 ) -> None:
     clone, second = str(tmp_path / "clone"), str(tmp_path / "second")
@@ -123,7 +123,7 @@ def test_changes_of_a_clone_and_its_source_do_not_affect_each_other(
 
 
 @BOTH
-def test_clones_of_branches_know_the_branch_by_name(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_clones_of_branches_record_the_branch_as_a_named_base_path(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone, deep = str(tmp_path / "clone"), str(tmp_path / "deep")
     maker.dataset(uri).create_branch("b")
     maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
@@ -184,7 +184,7 @@ def test_clones_and_branches_of_old_tables_use_new_manifest_names(tmp_path: Path
         assert [path.name for path in (place / "_versions").glob("*.manifest")] == ["18446744073709551614.manifest"]
 
 
-def test_clones_of_missing_versions_or_onto_a_table_are_refused(uri: str, tmp_path: Path) -> None:
+def test_clones_of_missing_versions_or_to_the_location_of_a_table_are_refused(uri: str, tmp_path: Path) -> None:
     ours, place = lance_core.dataset(uri), str(tmp_path / "clone")
     for clone in (ours.shallow_clone, ours.deep_clone):
         with pytest.raises(VersionNotFoundError):
@@ -197,7 +197,7 @@ def test_clones_of_missing_versions_or_onto_a_table_are_refused(uri: str, tmp_pa
     assert lance.dataset(uri).latest_version == 4
 
 
-def test_a_failed_deep_clone_can_be_tried_again(uri: str, tmp_path: Path) -> None:
+def test_a_failed_deep_clone_can_be_repeated(uri: str, tmp_path: Path) -> None:
     deep = str(tmp_path / "deep")
     file = Path(uri) / "data" / lance_core.dataset(uri).manifest.message.fragments[1].files[0].path
     file.rename(tmp_path / "away")

@@ -37,7 +37,7 @@ def test_packed_structs_are_written(uri: str, key: str, value: str) -> None:
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_any_value_of_the_blob_metadata_key_makes_a_blob_column(uri: str, version: str, value: str) -> None:
+def test_any_value_of_the_blob_metadata_key_declares_a_blob_column(uri: str, version: str, value: str) -> None:
     fields = [pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": value}), pa.field("i", pa.int64())]
     rows = pa.table([[b"xx", None, b""], [1, 2, 3]], schema=pa.schema(fields))
     lance.write_dataset(rows, uri, data_storage_version=version)
@@ -50,7 +50,7 @@ def test_any_value_of_the_blob_metadata_key_makes_a_blob_column(uri: str, versio
             assert ours.take([2, 0], columns=columns).equals(theirs.take([2, 0], columns=columns))
 
 
-def test_rows_without_the_blob_column_are_appended(uri: str) -> None:
+def test_rows_without_the_blob_column_can_be_appended(uri: str) -> None:
     fields = [pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}), pa.field("i", pa.int64())]
     lance.write_dataset(pa.table([[b"x"], [1]], schema=pa.schema(fields)), uri, data_storage_version="2.2")
     lance_core.write_dataset(pa.table({"i": [2]}), uri, mode="append")

@@ -1,4 +1,4 @@
-"""Columns changed by either library in tables with branches, base paths, overlays, or indices.
+"""Columns are changed by either library in tables with branches, base paths, overlays, or indices.
 
 Both libraries make the same change on copies of a table. Rows, ids, lineage, schema, files and indices must be the
 same, and each library reads what the other made.
@@ -45,7 +45,7 @@ def _branch(root: Path) -> str:
 
 
 def _clone(root: Path) -> str:
-    """All files are below the root of another table."""
+    """Create a clone, whose files are all below the root of another table."""
     lance.dataset(_plain(root / "source")).shallow_clone(str(root / "clone"), None)
     return str(root / "clone")
 
@@ -62,7 +62,7 @@ def _bases(root: Path) -> str:
 
 
 def _overlaid(root: Path) -> str:
-    """The values of three rows of the first fragment are in an overlay."""
+    """Create a table with an overlay for three rows of the first fragment."""
     uri = _plain(root, data_storage_version="2.1")
     name = f"{uuid.uuid4()}.lance"
     values = pa.table({"a": [100, 200, 300]})
@@ -128,7 +128,7 @@ CHANGES: dict[str, Callable[[ModuleType, Any], None]] = {
 
 
 def _shown(uri: str, library: ModuleType) -> list[Any]:
-    """What a library shows of a table, without names that are random."""
+    """Return what a library shows of a table, without random names."""
     dataset = library.dataset(uri)
     dataset.validate()
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
@@ -160,7 +160,7 @@ def test_columns_of_special_tables_change_as_in_pylance(tmp_path: Path, table: s
     assert shown[1] == shown[0]
 
 
-def test_columns_of_a_branch_are_not_those_of_main(tmp_path: Path) -> None:
+def test_columns_added_to_a_branch_do_not_appear_in_the_main_branch(tmp_path: Path) -> None:
     for name, library in LIBRARIES.items():
         uri = _branch(tmp_path / name)
         before = set((tmp_path / name / "data").iterdir())

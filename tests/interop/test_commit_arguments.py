@@ -176,7 +176,7 @@ def test_an_overwrite_never_assigns_a_row_id_twice(tmp_path: Path) -> None:
 
 
 @LIBRARIES
-def test_conflict_error_says_whether_the_operation_may_be_repeated(library: ModuleType, uri: str) -> None:
+def test_conflict_error_states_whether_the_operation_can_be_retried(library: ModuleType, uri: str) -> None:
     operation = library.LanceOperation.Project(library.dataset(uri).lance_schema)
     library.LanceDataset.commit(uri, operation, read_version=1)
     with pytest.raises(OSError, match="conflict") as conflict:

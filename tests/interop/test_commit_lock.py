@@ -19,7 +19,7 @@ MUTEX = threading.Lock()
 
 @pytest.fixture(scope="module")
 def careless() -> Iterator[S3Server]:
-    """A server that drops the condition of every request."""
+    """A server that ignores the condition of every request."""
     with moto_server() as server, fault_proxy(server.endpoint) as proxy:
         proxy.drops_conditions = True
         yield S3Server(proxy.endpoint, server.bucket)
@@ -57,7 +57,7 @@ def _refused(server: S3Server) -> None:
 
 
 @pytest.mark.slow
-def test_a_store_without_atomic_create_needs_a_commit_lock(careless: S3Server) -> None:
+def test_a_store_without_atomic_create_requires_a_commit_lock(careless: S3Server) -> None:
     _refused(careless)
 
 

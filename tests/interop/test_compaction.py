@@ -52,7 +52,7 @@ def numbered(start: int, rows: int) -> pa.Table:
 
 
 def make(uri: str, *sizes: int, **options: object) -> lance.LanceDataset:
-    """One fragment of each size, rows numbered from 0."""
+    """Create one fragment of each size, with rows numbered from 0."""
     start = 0
     for rows in sizes:
         lance.write_dataset(numbered(start, rows), uri, mode="append", **options)
@@ -61,7 +61,7 @@ def make(uri: str, *sizes: int, **options: object) -> lance.LanceDataset:
 
 
 def numbers(uri: str) -> list[int]:
-    """Column ``a`` in scan order; both implementations agree, and both find the table valid."""
+    """Return column ``a`` in scan order, after checking that both implementations agree and validate the table."""
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
     theirs.validate()
     ours.validate()
@@ -108,16 +108,16 @@ def test_compacted_fragment_sizes_are_those_of_pylance(
 @pytest.mark.parametrize(
     ("fragments", "deleted", "target", "expected"),
     [
-        # Strictly more than a tenth of the physical rows: 10 of 100 are left alone, 11 are not.
+        # The threshold is more than a tenth of the physical rows: 10 of 100 are kept, 11 are not.
         ([100, 100], "a < 10", 50, [90, 100]),
         ([100, 100], "a < 11", 50, [100, 89]),
         ([1000], "a < 100", 50, [900]),
         ([7], "a < 1", 5, [6]),
-        # A fragment of exactly the target is none to merge, whatever is deleted of it; one below is.
+        # A fragment of exactly the target size is not merged, regardless of deleted rows; a smaller one is.
         ([100, 100], "a < 5", 100, [95, 100]),
         ([99, 100, 99], "a < 0", 100, [99, 100, 99]),
         ([99, 99, 100], "a < 0", 100, [100, 198]),
-        # The tail joins the last task; a cut needs a whole target before and after it.
+        # The tail joins the last task, because each task needs at least the target number of rows.
         ([10] * 5, "a < 0", 20, [20, 30]),
         ([99, 99], "a < 0", 100, [198]),
         ([100, 400, 200, 200, 400, 300, 300, 100], "a < 0", 500, [500, 800, 700]),
@@ -153,7 +153,7 @@ def test_a_compaction_returns_its_metrics_and_advances_the_handle(uri: str) -> N
 
 
 def test_compaction_tasks_and_results_are_exchanged_with_pylance(uri: str) -> None:
-    """Plan by one, execute alternately, commit by the other."""
+    """One library plans, both execute tasks alternately, and the other commits."""
     make(uri, *[60] * 8).delete("a = 20 or a = 120")
     expected = numbers(uri)
     options = {"target_rows_per_fragment": 100}
@@ -207,7 +207,7 @@ CHANGES: dict[str, tuple[Callable[[str], object], set[int]]] = {
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.sampled(6)
 def test_a_compaction_never_undoes_a_change_made_after_its_plan(uri: str, name: str) -> None:
-    """Plan and execute, then another writer commits, then commit what is intact and plan the rest again."""
+    """Plan and execute, let another writer commit, commit the groups without conflicts, and plan the rest again."""
     change, expected_lost = CHANGES[name]
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
@@ -229,10 +229,10 @@ def test_a_compaction_never_undoes_a_change_made_after_its_plan(uri: str, name: 
     else:
         assert outcome.version is None
         assert lance.dataset(uri).version <= version + 1  # ids may have been reserved
-    # Files of lost groups are gone, those of committed ones are not.
+    # Files of groups in conflict are removed; files of committed groups are kept.
     new = [{file.path for each in result.new_fragments for file in each.files} for result in results]
     assert [names <= data_files(uri) for names in new] == [number not in expected_lost for number in (0, 1)]
-    # Only the losing groups are planned again; after that the table is compacted, with all changes.
+    # Only the groups in conflict are planned again; then the table is compacted and contains all changes.
     again = plan_again(dataset, outcome.lost, options)
     old = {each.id for result in outcome.lost for each in result.original_fragments}
     assert {each.id for task in again.tasks for each in task.fragments} <= old
@@ -263,7 +263,7 @@ def test_a_compaction_commit_with_a_conflict_commits_no_group(uri: str) -> None:
     with pytest.raises(RetryableCommitConflictError, match=r"changed fragments \[0, 1\] since version 4"):
         Compaction.commit(dataset, results)
     assert lance.dataset(uri).version == 5
-    # The other group can still be committed; it is not when its files are not there any more.
+    # The other group can still be committed, unless its files no longer exist.
     assert Compaction.commit(dataset, results[1:]).fragments_added == 1
     assert numbers(uri) == [0, *range(2, 40)]
     with pytest.raises(RetryableCommitConflictError):
@@ -291,7 +291,7 @@ def test_files_of_versions_that_were_cleaned_up_are_not_removed(uri: str) -> Non
     commit_rewrites(dataset, results)
     lance.dataset(uri).delete("a = 1")
     lance.dataset(uri).tags.create("kept", 4)
-    # Nobody can tell any more whether version 4 made them part of the table.
+    # It can no longer be determined whether version 4 added them to the table.
     for name in ("3", "4"):
         path = dataset.log.path(next(each for each in dataset.log.newer_than(0) if str(each.version) == name))
         dataset.log.store.delete(path)
@@ -307,14 +307,14 @@ def test_a_compaction_reverted_by_a_restore_is_not_committed_again(uri: str) -> 
     results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
     made = commit_rewrites(dataset, results).version
     lance.dataset(uri, version=4).restore()
-    # Rows that were deleted since do not make them other fragments.
+    # Fragments remain the same when rows were deleted in the meantime.
     lance.dataset(uri).delete("a = 1")
     before = data_files(uri)
     again = commit_rewrites(dataset, results)
     assert (again.version, again.committed, again.lost) == (None, [], results)
     with pytest.raises(RetryableCommitConflictError):
         Compaction.commit(dataset, results)
-    # The version that was restored away still needs its files.
+    # The version before the restore still needs its files.
     assert data_files(uri) == before
     assert lance.dataset(uri, version=made).count_rows() == 40
     redone = plan_again(dataset, again.lost, {"target_rows_per_fragment": 20})
@@ -323,7 +323,7 @@ def test_a_compaction_reverted_by_a_restore_is_not_committed_again(uri: str) -> 
 
 
 def executed(uri: str) -> tuple[lance_core.LanceDataset, list[RewriteResult]]:
-    """Two executed tasks over four fragments."""
+    """Return two executed tasks, which compact four fragments."""
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     return dataset, [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
@@ -331,7 +331,7 @@ def executed(uri: str) -> tuple[lance_core.LanceDataset, list[RewriteResult]]:
 
 @pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
 def test_files_referenced_by_a_version_are_never_removed_as_leftovers(uri: str, commit: Callable[..., object]) -> None:
-    """Committed results that say they were planned on the latest version, where their old fragments are gone."""
+    """The committed results pretend to be planned on the latest version, which no longer has their old fragments."""
     dataset, results = executed(uri)
     commit_rewrites(dataset, results)
     before = data_files(uri)
@@ -346,7 +346,7 @@ def test_files_referenced_by_a_version_are_never_removed_as_leftovers(uri: str, 
 
 
 def test_a_compaction_result_of_another_read_version_keeps_its_files(uri: str) -> None:
-    """Nothing is known of such a result, so that nobody can say that its files are not needed."""
+    """Whether the files of such a result are needed cannot be determined."""
     dataset, results = executed(uri)
     lance.dataset(uri).delete("a = 1 or a = 21")
     before = data_files(uri)
@@ -357,7 +357,7 @@ def test_a_compaction_result_of_another_read_version_keeps_its_files(uri: str) -
 
 
 @pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
-def test_inconsistent_results_are_refused(uri: str, tmp_path, commit: Callable[..., object]) -> None:
+def test_inconsistent_compaction_results_are_refused(uri: str, tmp_path, commit: Callable[..., object]) -> None:
     dataset, (first, second) = executed(uri)
     [new], [file] = first.new_fragments, first.new_fragments[0].files
     victim = tmp_path / "victim"
@@ -497,11 +497,11 @@ def test_fragments_that_need_no_compaction_are_kept_and_compacted_fragments_come
     assert sizes(uri) == [100, 10, 100, 20]
 
 
-def test_small_compacted_fragments_that_become_neighbors_are_joined_at_once(uri: str) -> None:
+def test_small_compacted_fragments_that_become_neighbors_are_joined_in_the_same_compaction(uri: str) -> None:
     make(uri, 100, 10, 10, 100, 10)
     dataset = lance_core.dataset(uri)
     dataset.optimize.compact_files(target_rows_per_fragment=100)
-    # The reference needs two compactions for the same: 10 + 10 first, then the last 10 with that.
+    # The reference needs two compactions for the same result: first 10 + 10, then the last 10.
     assert (sizes(uri), dataset.version) == ([100, 100, 30], 7)
     assert numbers(uri)[200:] == [*range(100, 120), *range(220, 230)]
 
@@ -600,7 +600,7 @@ def test_repeated_compactions_with_a_fragment_budget_finish_the_work(uri: str) -
     assert sorted(numbers(uri)) == list(range(80))
 
 
-def test_names_of_all_files_of_a_job_contain_its_token(uri: str) -> None:
+def test_names_of_all_files_of_a_compaction_job_contain_the_job_token(uri: str) -> None:
     make(uri, 300)
     lance.dataset(uri).delete("a < 50")
     dataset = lance_core.dataset(uri)
@@ -691,7 +691,7 @@ def test_a_compaction_keeps_every_kind_of_column(uri: str) -> None:
     lance_core.dataset(uri).optimize.compact_files()
     compacted = lance.dataset(uri).to_table()
     assert compacted.schema.equals(expected.schema)
-    # Not equals(): parts of a column may have dictionaries of their own.
+    # Not equals(), because chunks of a column may have different dictionaries.
     assert compacted.to_pylist() == lance_core.dataset(uri).to_table().to_pylist() == expected.to_pylist()
     assert sizes(uri) == [expected.num_rows]
     lance.dataset(uri).validate()
@@ -727,7 +727,7 @@ def test_a_compacted_clone_has_its_own_files(uri: str, tmp_path) -> None:
 def test_changes_succeed_after_pylance_compactions_that_lance_core_does_not_support(
     change: Callable[[lance_core.LanceDataset], object], defers: bool, tmp_path: Path
 ) -> None:
-    """The reference compacts a table that defers the remapping of its indices, once more."""
+    """The reference compacts a table with deferred index remapping once more."""
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(12)}), uri, max_rows_per_file=4)
     lance.dataset(uri).create_scalar_index("a", "BTREE")

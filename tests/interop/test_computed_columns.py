@@ -1,4 +1,4 @@
-"""Columns that SQL expressions compute: the same names, types and values as in pylance."""
+"""Columns computed by SQL expressions have the same names, types, and values as in pylance."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_columns_are_computed_for_the_rows_that_other_arguments_select(uri: str,
     )
 
 
-def test_a_computed_column_with_the_name_of_a_row_id_replaces_it(uri: str) -> None:
+def test_a_computed_column_named_rowid_replaces_the_row_id_column(uri: str) -> None:
     arguments: dict[str, Any] = {"columns": {"_rowid": "i"}, "with_row_id": True}
     _same(lance_core.dataset(uri).to_table(**arguments), lance.dataset(uri).to_table(**arguments))
 
@@ -130,7 +130,7 @@ def test_head_slices_fragments_and_takes_by_row_id_compute_columns(uri: str) -> 
     assert fragments[0].take([1, 0], columns={"a": "i * 10"}).to_pydict() == {"a": [20, None]}
 
 
-def test_all_binary_returns_the_values_of_a_renamed_blob_column(uri: str) -> None:
+def test_blob_handling_all_binary_returns_the_values_of_a_renamed_blob_column(uri: str) -> None:
     arguments: dict[str, Any] = {"columns": {"value": "blob"}, "blob_handling": "all_binary"}
     _same(lance_core.dataset(uri).to_table(**arguments), lance.dataset(uri).to_table(**arguments))
 

@@ -37,7 +37,7 @@ _THEIR_WORDS = {
 
 
 class Base:
-    """A table of one kind, and every operation planned on it."""
+    """A table of one kind and every operation, planned on that table."""
 
     def __init__(self, kind: str, root: Path) -> None:
         self.path = root / "table"
@@ -79,7 +79,7 @@ def _ours(uri: Path, operation: object, read_version: int) -> str:
 
 @contextmanager
 def _undone(uri: Path) -> Iterator[None]:
-    """Take back the version that is made in here."""
+    """Undo the version that is created in this block."""
     before = set(os.listdir(uri / "_versions"))
     yield
     for name in set(os.listdir(uri / "_versions")) - before:
@@ -97,7 +97,7 @@ def _comparable(manifest: Manifest) -> tuple[object, ...]:
     section = manifest.index_section
     indices = [] if section is None else list(pb_table.IndexSection.FromString(section).indices)
     for index in indices:
-        # One set has several encodings.
+        # The same set can have several encodings.
         index.fragment_bitmap = BitMap(BitMap.deserialize(index.fragment_bitmap).to_array(), optimize=False).serialize()
     return message, sorted(each.SerializeToString(deterministic=True) for each in indices)
 
@@ -134,10 +134,10 @@ def test_conflicts_of_every_pair_of_operations_equal_those_of_pylance(
     wrong = []
 
     def same(made: tuple[object, ...] | None, other: tuple[object, ...], planned: str) -> bool:
-        # After a rewrite of rows with stable ids, indices that hold ids could go on; ours leaves them behind.
+        # After a rewrite of rows with stable ids, indices of row ids could be kept; this library drops their coverage.
         num_compared = 1 if kind == "stable" and "rewrite" in planned + committed else 2
         if made is not None and kind == "stable" and committed == "overlay s 0" and planned.startswith("update "):
-            # The reference forgets that the overlay updated rows: the fragment is as the update was planned.
+            # The reference loses the updated versions of overlaid rows: the fragment is as planned by the update.
             made, other = _without_update_versions(made), _without_update_versions(other)
         return made is not None and made[:num_compared] == other[:num_compared]
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("overlays")
 
 
 def _outcome(commit: Callable[[], object]) -> str:
-    """Committed, in conflict, or refused for another reason."""
+    """Return whether the commit succeeds, conflicts, or is refused for another reason."""
     try:
         commit()
     except (CommitConflictError, InvalidInputError):

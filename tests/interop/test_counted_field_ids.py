@@ -21,7 +21,7 @@ I64 = pa.int64()
 
 
 def _create(uri: str, dropped: str | None = None) -> None:
-    """A table whose last version counts ids, and has given those up to 9."""
+    """Create a table whose last version records the highest assigned field id, which is 9."""
     lance.write_dataset(pa.table({"a": [1, 2, 3], "b": [4, 5, 6]}), uri)
     lance.write_dataset(pa.table({"a": [7], "b": [8]}), uri, mode="append")
     if dropped is not None:
@@ -52,7 +52,7 @@ def _state(uri: str) -> Any:
 
 
 def _both(tmp_path: Path, change: Callable[[ModuleType, str], object], dropped: str | None = None) -> Any:
-    """What both implementations make of a table, which must be the same."""
+    """Return the result of both implementations, which must be the same."""
     states = []
     for library in (lance, lance_core):
         uri = str(tmp_path / library.__name__)
@@ -118,7 +118,7 @@ def test_a_merge_matches_columns_by_name(
     assert _both(tmp_path, merge, dropped)[2] == fields
 
 
-def test_versions_from_before_the_field_id_count_are_not_restored(tmp_path: Path) -> None:
+def test_versions_older_than_the_field_id_count_cannot_be_restored(tmp_path: Path) -> None:
     _refused(tmp_path, lambda library, uri: library.dataset(uri, version=1).restore())
 
 

@@ -17,7 +17,7 @@ ROWS = pa.table({"a": list(range(10)), "b": ["x"] * 10})
 
 
 def comparable(fragment: Any) -> dict[str, Any]:
-    """Return the metadata of a fragment without what is chosen at random."""
+    """Return the metadata of a fragment without random values."""
     document = fragment.to_json()
     for file in document["files"]:
         del file["path"], file["file_size_bytes"]
@@ -56,7 +56,7 @@ def test_created_fragment_can_be_committed_by_the_other_library(
 
 
 @EACH
-def test_fragment_without_rows_is_not_created(library: ModuleType, tmp_path: Path) -> None:
+def test_creating_a_fragment_without_rows_is_refused(library: ModuleType, tmp_path: Path) -> None:
     with pytest.raises((OSError, ValueError)):
         library.LanceFragment.create(str(tmp_path / "t"), ROWS.slice(0, 0))
     # pylance leaves the file.
@@ -64,7 +64,9 @@ def test_fragment_without_rows_is_not_created(library: ModuleType, tmp_path: Pat
 
 
 @EACH
-def test_fragment_with_other_columns_is_not_created_for_an_append(library: ModuleType, tmp_path: Path) -> None:
+def test_creating_a_fragment_with_unknown_columns_for_an_existing_table_is_refused(
+    library: ModuleType, tmp_path: Path
+) -> None:
     uri = str(tmp_path / "t")
     library.write_dataset(ROWS, uri)
     with pytest.raises(OSError, match=r"schema|column"):

@@ -1,4 +1,4 @@
-"""Single data files: lance_core and pylance 14.0.2 read the files of each other.
+"""Single data files: lance_core and pylance 14.0.2 read each other's files.
 
 Every type times {no nulls, nulls, all null, no rows}, in both directions; full read, projection, row range, single
 rows; one page and many.
@@ -88,7 +88,7 @@ def _scalar(rng: np.random.Generator, dtype: pa.DataType, null_rate: float) -> A
         return "é" * int(rng.integers(0, 12))
     if dtype in (pa.binary(), pa.large_binary()):
         return rng.bytes(int(rng.integers(0, 30)))
-    # date64 counts milliseconds, but of whole days.
+    # date64 counts milliseconds, but must represent whole days.
     return int(rng.integers(0, 100)) * (86_400_000 if pa.types.is_date64(dtype) else 1)
 
 
@@ -104,7 +104,7 @@ def _array(dtype: pa.DataType, num_rows: int, null_rate: float, seed: int = SEED
 def _table(dtype: pa.DataType, filling: str) -> pa.Table:
     null_rate = NULL_RATES[filling]
     num_rows = 0 if null_rate is None else NUM_ROWS
-    # A second column catches reads of a wrong column or of shifted rows.
+    # A second column detects reads of a wrong column or of shifted rows.
     number = pa.array(np.arange(num_rows), pa.int64())
     return pa.table({"c": _array(dtype, num_rows, null_rate or 0.0), "number": number})
 
@@ -114,7 +114,7 @@ def _write(writer_class: Any, path: Path, table: pa.Table, *, num_parts: int = 1
         step = max(1, -(-table.num_rows // num_parts))
         for start in range(0, table.num_rows, step):
             for batch in table.slice(start, step).to_batches():
-                # pylance 14.0.2 panics on slices of nested structs: it gets copies.
+                # pylance 14.0.2 panics on slices of nested structs, so it receives copies.
                 writer.write_batch(batch if writer_class is LanceFileWriter else _copied(batch))
 
 
@@ -139,7 +139,7 @@ def _same(found: pa.Table, expected: pa.Table) -> None:
 
 
 def _check_reads(reader_class: Any, path: Path, table: pa.Table) -> None:
-    """Full read, projection, row range and single rows agree with the table."""
+    """Check that full reads, projections, row ranges, and single rows equal the table."""
     reader = reader_class(str(path))
     assert reader.num_rows() == table.num_rows
     _same(reader.read_all(batch_size=37).to_table(), table)
@@ -227,7 +227,7 @@ LONG = [None if i % 7 == 3 else b"" if i % 7 == 5 else bytes([i]) * (400 + 150 *
     "metadata", [None, {"lance-encoding:compression": "zstd"}, {"lance-encoding:compression": "lz4"}]
 )
 @pytest.mark.parametrize("kind", ["plain", "list", "struct"])
-def test_long_values_are_compressed_separately(tmp_path: Path, kind: str, metadata: dict[str, str] | None) -> None:
+def test_long_values_are_compressed_individually(tmp_path: Path, kind: str, metadata: dict[str, str] | None) -> None:
     leaf = pa.field("c" if kind == "plain" else "v", pa.large_binary(), metadata=metadata)
     values: list[Any] = LONG
     if kind == "list":
@@ -256,7 +256,7 @@ def test_floating_point_values_are_preserved_bit_for_bit(tmp_path: Path) -> None
 
 
 def test_pages_of_struct_members_may_have_different_boundaries(tmp_path: Path) -> None:
-    # pylance cuts the pages of each leaf by that leaf's own size.
+    # pylance ends the pages of each leaf by the size of that leaf.
     rng = np.random.default_rng(SEED)
     dtype = pa.struct([("small", pa.int8()), ("large", pa.binary())])
     rows = [{"small": int(rng.integers(0, 100)), "large": rng.bytes(400)} for _ in range(400)]
@@ -301,7 +301,7 @@ def test_schema_messages_of_files_equal_those_of_pylance(tmp_path: Path, schema:
 
 
 def theirs_schema(directory: Path) -> pa.Schema:
-    """Schema that pylance reports for its own file."""
+    """Return the schema that pylance reports for its own file."""
     return reference.LanceFileReader(str(directory / "f.lance")).metadata().schema
 
 

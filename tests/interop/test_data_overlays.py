@@ -1,4 +1,4 @@
-"""Data overlays: written by either library; read, changed, and compacted by the other."""
+"""Data overlays are written by either library, and read, changed, and compacted by the other."""
 
 import dataclasses
 import datetime
@@ -94,7 +94,7 @@ def numbers(*values: int | None) -> pa.Table:
 
 
 def cover(path: str, lay: Lay) -> None:
-    """Overlays of each kind: two that meet, with one coverage for each field, on lists and on members of structs."""
+    """Add overlays of each kind: overlapping ones, with one coverage per field, on lists, and on struct members."""
     lay(path, 0, numbers(100, 105, 109), [0], [0, 5, 9])
     lay(path, 0, pa.table({"a": pa.array([205, None], pa.int64()), "s": ["x1", "x6"]}), [0, 1], [[5, 6], [1, 6]])
     lay(path, 1, pa.table({"v": pa.array([[9, 9, 9], None], pa.list_(pa.int32()))}), [3], [0, 4])
@@ -103,7 +103,7 @@ def cover(path: str, lay: Lay) -> None:
 
 
 def same(path: str, **options: object) -> pa.Table:
-    """The rows, which are the same for both sides."""
+    """Return the rows, which must be equal in both libraries."""
     theirs = lance.dataset(path).to_table(**options)
     ours = lance_core.dataset(path).to_table(**options)
     assert ours.to_pylist() == theirs.to_pylist()
@@ -193,11 +193,11 @@ def test_an_overlay_of_one_struct_member_keeps_the_other_members(tmp_path: Path)
     assert same(path)["p"].to_pylist()[2:4] == [None, {"x": 8, "y": "y3"}]
 
 
-# ── what other operations make of them ──────────────────────────────────────────────────────────────────────────────
+# ── other operations ──────────────────────────────────────────────────────────────────────────────
 
 
 def as_planned(change: Callable[[lance.LanceDataset], object]) -> Callable[[object, str], None]:
-    """A change that the reference plans: made by it, or its transaction committed by us in its stead."""
+    """Apply a change planned by the reference, committed by the reference or by this library."""
 
     def make(library: object, path: str) -> None:
         dataset = lance.dataset(path)
@@ -276,7 +276,7 @@ def test_fragments_with_many_overlays_are_compacted(tmp_path: Path) -> None:
         for plan, library in ((Compaction.plan, lance_core), (TheirCompaction.plan, lance))
     )
     assert [[fragment.id for fragment in task.fragments] for task in ours.tasks] == [[0]]
-    # Planned by one, carried out by the other.
+    # Planned by one library, and executed by the other.
     task = lance.optimize.CompactionTask.from_json(ours.tasks[0].json())
     result = lance_core.optimize.RewriteResult.from_json(task.execute(lance.dataset(path)).json())
     Compaction.commit(lance_core.dataset(path), [result])
@@ -304,7 +304,7 @@ def test_rewritten_columns_retire_overlays(tmp_path: Path) -> None:
 
 
 def test_a_rewritten_column_retires_overlays(tmp_path: Path) -> None:
-    """Written by the reference, committed by either."""
+    """The reference writes the column, and either library commits."""
     found = []
     for library in (lance, lance_core):
         path = make_table(tmp_path)
@@ -357,7 +357,7 @@ def test_moved_rows_are_not_added_to_an_index_that_is_older_than_their_overlay(t
     dataset = lance.dataset(path)
     captured = dataset.update({"a": "a + 1000"}, where="a IN (4, 5)")
     assert captured["num_rows_updated"] == 2
-    # The same update, committed by us.
+    # The same update, committed by this library.
     transaction = lance.dataset(path).read_transaction(4)
     lance.dataset(path, version=3).restore()
     update = transaction.operation
@@ -377,7 +377,7 @@ def _ours(metadata: lance.FragmentMetadata) -> lance_core.FragmentMetadata:
     return lance_core.FragmentMetadata.from_json(document)
 
 
-# ── places and maintenance ──────────────────────────────────────────────────────────────────────────────────────────
+# ── locations and maintenance ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
@@ -449,7 +449,7 @@ def test_overlays_that_do_not_fit_the_table_are_refused(
     assert lance_core.dataset(path).version == 1
 
 
-def test_overlay_whose_file_is_missing_or_has_another_size_is_refused(tmp_path: Path) -> None:
+def test_overlay_whose_file_is_missing_or_has_a_wrong_size_is_refused(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     document = overlay_file(path, numbers(1), [0])
 
@@ -477,7 +477,7 @@ def test_an_overlay_with_too_few_values_raises_corrupt_data(tmp_path: Path) -> N
         dataset.validate()
 
 
-def test_offsets_beyond_the_rows_cover_nothing(tmp_path: Path) -> None:
+def test_overlay_offsets_beyond_the_row_count_are_ignored(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     lay_with_theirs(path, 0, numbers(50, 51), [0], [3, 4_000_000_000])
     assert np.array_equal(same(path)["a"].to_pylist()[:5], [0, 1, 2, 50, 4])

@@ -114,7 +114,7 @@ def _update(library: ModuleType, uri: str, update: Mapping[str, Metadata]) -> st
         ({"b": {SORT_PLACE: "2"}}, [{"b": {SORT_PLACE: None}}, {"b": {SORT: "true"}}]),
     ],
 )
-def test_keys_of_a_table_can_be_declared_only_once(
+def test_keys_of_an_existing_table_can_be_declared_only_once(
     tmp_path: Path, declared: Mapping[str, Mapping[str, str]], updates: list[Mapping[str, Metadata]]
 ) -> None:
     twins = {library: str(tmp_path / library.__name__) for library in (lance, lance_core)}
@@ -143,7 +143,7 @@ def test_replacing_all_metadata_keeps_keys(tmp_path: Path, declared: Mapping[str
     assert found[1]["a"][4] == {key: value.encode() for key, value in declared.items()}
 
 
-def test_a_declaration_that_was_read_back_can_be_committed(tmp_path: Path) -> None:
+def test_a_key_declaration_read_from_a_transaction_can_be_committed_again(tmp_path: Path) -> None:
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     for uri in (first, second):
         lance.write_dataset(_rows({}), uri)

@@ -1,4 +1,4 @@
-"""Deletes by one implementation, read and continued by the other."""
+"""Deletes by one implementation, in tables that the other reads and changes."""
 
 import shutil
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def _write(uri: Path) -> str:
 
 
 def _same(uri: str) -> list[int]:
-    """The ids that both read."""
+    """Return the ids, which must be equal in both libraries."""
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
     theirs.validate()
     ours.validate()
@@ -97,7 +97,7 @@ def test_deletion_files_have_the_type_that_pylance_chooses(tmp_path: Path, num_r
 
 @BOTH
 def test_deletes_through_stale_handles_are_merged(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
-    """Deletes of other rows of a fragment are merged; a delete of the same rows finds them gone."""
+    """Deletes of different rows of a fragment are merged; a second delete of the same rows finds none."""
     uri = _write(tmp_path / "t")
     stale = [second.dataset(uri) for _ in range(4)]
     assert first.dataset(uri).delete("id in (1, 2, 60)") == {"num_deleted_rows": 3}

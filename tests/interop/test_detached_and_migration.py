@@ -94,7 +94,7 @@ def test_unsupported_changes_of_a_detached_version_are_refused(uri: str, tmp_pat
     for attempt in refused:
         with pytest.raises(NotSupportedError, match="detached"):
             attempt()
-    # From there, every version of the lineage would look old.
+    # Seen from the detached version, every version of the lineage would look old.
     with pytest.raises(InvalidCleanupError, match="detached"):
         made.cleanup_old_versions(retain_versions=1)
     with pytest.raises(VersionNotFoundError):
@@ -111,7 +111,7 @@ def test_a_cleanup_keeps_detached_manifests(uri: str) -> None:
 
 
 def test_a_detached_version_is_built_on_the_version_it_was_planned_on(uri: str) -> None:
-    """The reference builds it on the latest, whatever was planned."""
+    """The reference always builds it on the latest version."""
     made = _detached(uri, lance_core, 1)
     for reader in EACH:
         assert reader.dataset(uri, version=made.version).count_rows() == 13
@@ -133,7 +133,7 @@ def _manifests(uri: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
-def test_a_table_with_old_manifest_names_is_continued_and_migrated(
+def test_a_table_with_old_manifest_names_is_changed_and_migrated(
     tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
     uri = _old(tmp_path, maker)
@@ -166,7 +166,7 @@ def test_a_handle_can_still_be_used_after_a_migration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["renamed", "copied"])
-def test_a_migration_that_was_interrupted_is_finished_by_uri(tmp_path: Path, state: str) -> None:
+def test_an_interrupted_migration_is_finished_when_repeated_with_the_uri(tmp_path: Path, state: str) -> None:
     uri = _old(tmp_path)
     directory = Path(uri) / "_versions"
     (directory / V2[2]).write_bytes((directory / "1.manifest").read_bytes())

@@ -1,4 +1,4 @@
-"""Filters on columns that are stored with dictionaries, or with one value, find the rows that pylance finds."""
+"""Filters on columns stored with dictionaries or as constants find the same rows as in pylance."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def version(request: pytest.FixtureRequest) -> str:
 def uri(request: pytest.FixtureRequest, version: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     random = np.random.default_rng(5)
     words = pa.array([f"value {number}" for number in range(20)])
-    # Other items in the second half, so that dictionaries differ from page to page.
+    # Different items in the second half, so that dictionaries differ between pages.
     places = random.integers(0, 10, NUM_ROWS) + np.where(np.arange(NUM_ROWS) < NUM_ROWS // 2, 0, 10)
     places = pa.array(places, mask=random.random(NUM_ROWS) < 0.1)
     table = pa.table(

@@ -65,7 +65,7 @@ def test_a_lost_fragment_can_be_added_again(tmp_path: Path, version: str, stable
 
 
 @BOTH
-def test_a_file_with_some_columns_replaces_those_columns(tmp_path: Path, library: ModuleType) -> None:
+def test_a_file_with_some_columns_replaces_the_values_of_those_columns(tmp_path: Path, library: ModuleType) -> None:
     _table(tmp_path)
     dataset = library.dataset(tmp_path)
     name = _file(tmp_path, pa.table({"c": ["new"] * 5}))
@@ -153,7 +153,7 @@ def test_rows_are_deleted_by_their_positions(
 
 @BOTH
 @pytest.mark.parametrize("offsets", [[5], [99], [0, 5], [-1], [2**32], ["x"], None], ids=str)
-def test_positions_without_rows_are_refused(tmp_path: Path, library: ModuleType, offsets: Any) -> None:
+def test_deletion_positions_without_rows_are_refused(tmp_path: Path, library: ModuleType, offsets: Any) -> None:
     _table(tmp_path)
     fragment = library.dataset(tmp_path).get_fragments()[0]
     with pytest.raises((ValueError, OverflowError, TypeError)):
@@ -161,7 +161,7 @@ def test_positions_without_rows_are_refused(tmp_path: Path, library: ModuleType,
     assert not (tmp_path / "_deletions").exists()
 
 
-def test_positions_are_never_rounded(tmp_path: Path) -> None:
+def test_deletion_positions_that_are_not_whole_numbers_are_refused(tmp_path: Path) -> None:
     _table(tmp_path)
     with pytest.raises(InvalidTypeError, match="whole number"):
         lance_core.dataset(tmp_path).get_fragments()[0].delete_rows([1.7])

@@ -1,7 +1,7 @@
 """Datasets in external manifest stores: DynamoDB, shared with pylance, and SQL databases, used only by lance_core.
 
-Each state that a killed writer may leave is made by hand from a complete version; then readers and writers of
-both implementations go on from it.
+Each state that a killed writer may leave is created from a complete version; then readers and writers of both
+implementations must continue from that state.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ V1, V2, V3 = (f"_versions/{2**64 - 1 - version:020d}.manifest" for version in (1
 
 @dataclass
 class Table:
-    """A dataset, its objects and its rows."""
+    """A dataset, its objects, and its manifest rows."""
 
     server: S3Server
     key: str
@@ -61,7 +61,7 @@ class Table:
         return [key for key in self.server.keys(self.plain_uri) if key.startswith("_versions/")]
 
     def die_after(self, step: int) -> str:
-        """Leave version 2 as its writer would have left it who died after that step; returns the staged path."""
+        """Leave version 2 as if its writer had been killed after this step, and return the staged path."""
         staged = f"{V2}-{uuid.uuid4()}"
         data = self.get(V2)
         self.put(staged, data)
@@ -139,7 +139,7 @@ def dynamo(server: S3Server) -> Table:
 
 @pytest.fixture(params=["dynamodb", "sql"])
 def table(request: pytest.FixtureRequest, server: S3Server, tmp_path: Path) -> Table:
-    """A dataset of two versions, in either store."""
+    """A dataset of two versions, in each of the stores."""
     if request.param == "dynamodb":
         return request.getfixturevalue("dynamo")
     key = f"deep/{uuid.uuid4().hex}.lance"
@@ -178,8 +178,8 @@ def test_dynamodb_items_equal_those_of_pylance(dynamo: Table) -> None:
 def test_opening_a_dataset_takes_two_requests_and_one_table_check(dynamo: Table) -> None:
     with fault_proxy(dynamo.server.endpoint) as proxy:
         options = {**dynamo.options, "aws_endpoint": proxy.endpoint, "dynamodb_endpoint": proxy.endpoint}
-        # The row and the manifest; before the first of a process, whether the table can serve. A version is its name,
-        # and has a row or gets one.
+        # The row and the manifest; once per process, a check of the table. Opening a version by number
+        # uses its row, or inserts one.
         for version, methods in ((None, ["POST", "POST", "GET"]), (None, ["POST", "GET"]), (2, ["GET", "POST"])):
             proxy.reset()
             assert lance_core.dataset(dynamo.uri, version, storage_options=options).version == 2
@@ -194,7 +194,7 @@ def test_a_uri_with_a_trailing_slash_uses_the_same_rows(dynamo: Table) -> None:
 
 @pytest.mark.slow
 def test_a_referenced_staged_manifest_is_finalized_and_kept(dynamo: Table) -> None:
-    """The writer is killed between S2 and S3; pylance opens the dataset then."""
+    """The writer is killed between steps S2 and S3; then pylance opens the dataset."""
     program = f"""
 import os, pyarrow as pa, lance_core
 from lance_core.table.commit_protocols.external import ExternalCommit
@@ -211,7 +211,7 @@ lance_core.write_dataset(rows, {dynamo.uri!r}, mode="append", storage_options={d
     assert dynamo.values() == [1, 2, 3]
 
 
-def test_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
+def test_the_etag_of_a_manifest_row_is_neither_read_nor_written(dynamo: Table) -> None:
     item = dynamo.rows.all()[-1]
     assert "e_tag" not in item
     older = {name: value for name, value in item.items() if name != "size"}
@@ -226,7 +226,7 @@ def test_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
 @pytest.mark.sampled(2)
 def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step: int, first: str) -> None:
-    """Rows 10 to 13 of the table of crashes."""
+    """Rows 10 to 13 of the crash table."""
     staged = table.die_after(step)
     visible = step >= 2
     if first == "read":
@@ -237,7 +237,7 @@ def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step
     assert table.append(3) == len(expected)
     assert table.values() == expected
     assert [path for path in table.rows.paths().values() if not path.endswith(".manifest")] == []
-    # What nobody refers to is left to a cleanup; a staged object that a row named was moved to its place.
+    # Unreferenced objects are left to a cleanup; a staged object referenced by a row was moved to its final name.
     assert (staged in table.manifests()) is (step in (1, 4))
 
 
@@ -254,7 +254,7 @@ def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, ste
 
 @pytest.mark.slow
 def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) -> None:
-    """A handle that was opened before plans on version 1, whose successor is reserved and not listed."""
+    """A handle opened earlier plans on version 1, whose successor is reserved but not listed."""
     table.delete(V2)
     table.rows.delete(2)
     old = lance_core.dataset(table.uri, storage_options=table.options)
@@ -272,7 +272,7 @@ def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) 
 
 @pytest.mark.sampled(1)
 def test_a_row_whose_staged_object_is_missing_is_reported(table: Table) -> None:
-    """Row 21 of the table of crashes."""
+    """Row 21 of the crash table."""
     table.delete(table.die_after(2))
     for call in (table.values, lambda: table.append(3)):
         with pytest.raises(lance_core.CorruptDataError, match="delete the row"):
@@ -321,7 +321,7 @@ def test_maintenance_of_a_shared_dataset_keeps_every_row(dynamo: Table) -> None:
         dynamo.append(6)
 
 
-def test_branches_have_their_own_rows(dynamo: Table) -> None:
+def test_branches_have_their_own_manifest_rows(dynamo: Table) -> None:
     def open_with(library: str) -> Any:
         return LIBRARIES[library].dataset(dynamo.uri, storage_options=dynamo.options)
 
@@ -342,7 +342,7 @@ def _branch_rows(table: Table, name: str) -> Any:
 
 
 @pytest.mark.sampled(1)
-def test_a_branch_is_deleted_with_its_rows(table: Table) -> None:
+def test_a_branch_is_deleted_with_its_manifest_rows(table: Table) -> None:
     def opened() -> lance_core.LanceDataset:
         return lance_core.dataset(table.uri, storage_options=table.options)
 
@@ -355,7 +355,7 @@ def test_a_branch_is_deleted_with_its_rows(table: Table) -> None:
     assert _branch_rows(table, "a/b").paths() == {2: V2, 3: V3}
     assert table.rows.paths() == {1: V1, 2: V2}
     assert list(opened().branches.list()) == ["a/b"]
-    # The name is free again, and what a removal that died before the rows left is removed by the next.
+    # The name is free again, and rows left by a killed removal are removed by the next one.
     assert opened().create_branch("a").count_rows() == 2
     table.delete("_refs/branches/a.json")
     for key in table.manifests() + [key for key in table.server.keys(table.plain_uri) if key.startswith("tree/a/_")]:
@@ -396,7 +396,7 @@ def test_detached_versions_have_no_row_in_the_manifest_store(table: Table) -> No
 @pytest.mark.parametrize(
     "query", ["", "?", "?ddbTableName=", "?ddbTableName=t&more=1", "?tableName=t"], ids=lambda query: query or "none"
 )
-def test_the_uri_query_must_name_exactly_one_table(server: S3Server, query: str) -> None:
+def test_the_uri_query_must_name_exactly_one_dynamodb_table(server: S3Server, query: str) -> None:
     options = server.options(dynamodb_endpoint=server.endpoint)
     for library in (lance_core, lance):
         with pytest.raises((OSError, ValueError) if library is lance else lance_core.InvalidInputError):

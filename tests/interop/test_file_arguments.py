@@ -66,7 +66,7 @@ def test_rows_of_a_file_of_format_0_1_have_the_metadata_of_the_schema(tmp_path: 
         ["`st`.y.w", "`a`"],
     ],
 )
-def test_columns_and_members_are_returned_in_the_requested_order(path: str, columns: list[str]) -> None:
+def test_columns_and_struct_members_are_returned_in_the_requested_order(path: str, columns: list[str]) -> None:
     ours, theirs = LanceFileReader(path, columns=columns), TheirReader(path, columns=columns)
     assert ours.read_all().to_table().equals(theirs.read_all().to_table(), check_metadata=True)
     assert ours.take_rows([0]).to_table().equals(theirs.take_rows([0]).to_table(), check_metadata=True)
@@ -262,11 +262,11 @@ def test_sizes_that_fit_into_64_bits_are_accepted(tmp_path: Path, argument: str,
 
 
 @pytest.mark.parametrize("argument", ["data_cache_bytes", "max_page_bytes"])
-def test_size_that_does_not_fit_into_64_bits_raises_an_error_that_names_it(tmp_path: Path, argument: str) -> None:
+def test_size_that_does_not_fit_into_64_bits_is_named_in_the_error(tmp_path: Path, argument: str) -> None:
     with pytest.raises(InvalidInputError, match=f"^{argument} must be at most {2**64 - 1}, found {2**64}"):
         LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema, **{argument: 2**64})
 
 
-def test_batch_size_that_does_not_fit_into_64_bits_raises_an_error_that_names_it(path: str) -> None:
+def test_batch_size_that_does_not_fit_into_64_bits_is_named_in_the_error(path: str) -> None:
     with pytest.raises(InvalidInputError, match=f"^batch_size must be at most {2**63 - 1}, found {2**63}"):
         LanceFileReader(path).read_all(batch_size=2**63)

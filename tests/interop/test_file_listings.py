@@ -15,7 +15,7 @@ from tests.support.numbered_rows import numbered_rows
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Versions of both sides, an index, deletions, and a base of each kind."""
+    """A dataset with versions by both libraries, an index, deletions, and a base path of each kind."""
     uri = str(tmp_path / "t")
     bases = [
         lance.DatasetBasePath(str(tmp_path / "hot"), "hot"),
@@ -41,7 +41,7 @@ def test_tracked_files_of_a_dataset_equal_those_of_pylance(uri: str, place: str)
     for arguments in ({}, {"min_version": 3}):
         schema, found = _listed(ours.tracked_files(**arguments))
         assert (schema, found) == _listed(theirs.tracked_files(**arguments)) or place
-        # The reference leaves out the indices that a branch shares with its root.
+        # The reference omits the indices that a branch shares with its root.
         found = [row for row in found if not place or row[3] != "index file"]
         assert found == _listed(theirs.tracked_files(**arguments))[1]
     seen: list[tuple[int, int | None]] = []
@@ -88,7 +88,7 @@ def test_dropping_a_dataset_with_a_linked_directory_keeps_the_target_of_the_link
 
 
 def test_dropping_a_dataset_whose_root_is_a_link_leaves_no_files(uri: str, tmp_path: Path) -> None:
-    """The reference removes the link alone."""
+    """The reference removes only the link."""
     link = tmp_path / "link"
     link.symlink_to(uri, target_is_directory=True)
     lance_core.LanceDataset.drop(link)

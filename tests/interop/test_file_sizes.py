@@ -43,7 +43,7 @@ COLUMNS = _columns()
 
 
 def periodic(num_rows: int) -> dict[str, pa.Array]:
-    """Columns whose nulls and values repeat in step with evenly spaced samples of some length."""
+    """Return columns whose nulls and values have periods equal to the spacing of evenly spaced samples."""
     index = np.arange(num_rows)
 
     def nulls(values, every):
@@ -123,7 +123,7 @@ def test_periodic_values_take_at_most_slightly_more_bytes_than_in_pylance(tmp_pa
         assert ours <= MOST * theirs, version
 
 
-def test_the_same_values_give_the_same_bytes(tmp_path):
+def test_the_same_values_are_always_written_as_the_same_bytes(tmp_path):
     column = periodic(50_000)["fifty, null every 3"]
     schema = pa.schema([("c", column.type)])
     for path in ("first", "second"):
@@ -143,7 +143,7 @@ COMPRESSIBLE = {
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("value", ["gzip", "", "ZSTD", " zstd", "zstd "])
 @pytest.mark.parametrize("name", COMPRESSIBLE)
-def test_pylance_refuses_the_same_compressions(tmp_path, name, value, version):
+def test_compressions_that_lance_core_refuses_are_also_refused_by_pylance(tmp_path, name, value, version):
     column = COMPRESSIBLE[name]
     schema = pa.schema([pa.field("c", column.type, metadata={PREFIX + "compression": value})])
     with pytest.raises(InvalidInputError, match="compression"):

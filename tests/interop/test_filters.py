@@ -173,7 +173,7 @@ BOTH_REFUSE = [
 ]
 
 WE_REFUSE = [
-    # What follows the end of a predicate is not left out.
+    # Text after the end of a predicate is not ignored.
     *("i = 1)", "i = 1 i", "i = 1; i = 2"),
 ]
 
@@ -250,7 +250,7 @@ def test_arrow_expressions_find_the_rows_that_pylance_finds(uri: str, expression
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three fragments, one with deleted rows, one without the newest column."""
+    """A table of three fragments, one with deleted rows, one without the newest column."""
     uri = str(tmp_path_factory.mktemp("filters") / "wide")
     rng = np.random.default_rng(5)
     rows = pa.table(
@@ -292,7 +292,7 @@ def test_a_scan_with_a_filter_equals_that_of_pylance(wide: str, predicate: str, 
     assert ours.head(3, filter=predicate, columns=["id"]).equals(theirs.head(3, filter=predicate, columns=["id"]))
 
 
-def test_row_id_columns_of_a_plain_scan_equal_those_of_pylance(wide: str) -> None:
+def test_row_id_columns_of_an_unfiltered_scan_equal_those_of_pylance(wide: str) -> None:
     arguments = {"columns": ["id"], "with_row_id": True, "with_row_address": True, "limit": 1500, "offset": 500}
     expected = lance.dataset(wide).to_table(**arguments)
     assert lance_core.dataset(wide).to_table(**arguments).equals(expected)

@@ -65,7 +65,7 @@ COLUMNS = {
 
 
 def bits(table: pa.Table) -> pa.Table:
-    """The table with floats as integers, so that NaN is equal to itself."""
+    """Return the table with floats as integers, so that NaN equals itself."""
     integers = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
     columns = [column.combine_chunks() for column in table.columns]
     return pa.table(
@@ -164,7 +164,7 @@ def test_list_pages_have_one_extra_offset_and_restart_their_offsets(tmp_path: Pa
     assert metadata.page_table.pages(1)[1].tolist() == [3, 1]
 
 
-def test_bool_pages_start_at_byte_boundaries(tmp_path: Path) -> None:
+def test_boolean_pages_start_at_byte_boundaries(tmp_path: Path) -> None:
     values = pa.array([row % 3 == 0 for row in range(25)])
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": values}), max_rows_per_group=10))
@@ -243,7 +243,7 @@ def test_the_page_table_starts_at_the_first_field_of_the_manifest(tmp_path: Path
     assert lance_core.dataset(uri).to_table().equals(lance.dataset(uri).to_table())
 
 
-def test_statistics_name_the_fields_and_renumber_their_ids(tmp_path: Path) -> None:
+def test_statistics_contain_field_names_with_renumbered_ids(tmp_path: Path) -> None:
     members = [pa.field("x", pa.int64()), pa.field("y", pa.list_(pa.int8())), pa.field("z", pa.string())]
     table = pa.table(
         {
@@ -309,7 +309,7 @@ def test_files_of_types_without_statistics_have_none(tmp_path: Path) -> None:
     assert read_statistics(opened(path)) == {}
 
 
-def test_dictionaries_of_batches_are_merged(tmp_path: Path) -> None:
+def test_dictionaries_of_several_batches_are_merged(tmp_path: Path) -> None:
     batches = [pa.array(["a", "b"]), pa.array(["c", "b"]), pa.array(["d", "a"])]
     table = pa.table({"d": pa.chunked_array([batch.dictionary_encode() for batch in batches])})
     uri = str(tmp_path / "t")
@@ -381,7 +381,7 @@ def test_dictionaries_of_floats_that_pylance_cannot_open_are_read(
     ],
     ids=lambda values: str(values.type),
 )
-def test_dictionaries_of_every_supported_type_are_read_by_both(tmp_path: Path, values: pa.Array) -> None:
+def test_dictionaries_of_every_supported_type_are_read_by_both_libraries(tmp_path: Path, values: pa.Array) -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0], pa.int16()), values)
     for name, writer in (("theirs", lance), ("ours", lance_core)):
         uri = str(tmp_path / name)
@@ -410,11 +410,11 @@ def test_a_file_in_format_0_1_has_no_global_buffers() -> None:
     assert list(store.list_recursive("")) == []
 
 
-def test_a_file_without_a_schema_is_read_by_the_fields_of_the_caller(tmp_path: Path) -> None:
+def test_a_file_without_a_schema_is_read_with_the_fields_of_the_caller(tmp_path: Path) -> None:
     table = pa.table({"a": range(2_000), "b": [f"{row}" for row in range(2_000)]})
     data = bytearray(ours(table))
     [start] = struct.unpack("<q", data[-16:-8])
-    # The first field of the message is the position of the manifest: a tag and a varint, which may be blanked.
+    # The first field of the message is the position of the manifest, a tag and a varint, which can be removed.
     assert data[start + 4] == 0x08
     data[start + 4] = 0x20  # field 4 is reserved
     path = tmp_path / "file"
@@ -427,7 +427,7 @@ def test_a_file_without_a_schema_is_read_by_the_fields_of_the_caller(tmp_path: P
 
 
 class CountingReads:
-    """A local store that keeps the ranges it was asked for."""
+    """A local store that records the requested ranges."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.num_bytes = 0

@@ -1,4 +1,4 @@
-"""Files in format 2.0 compared with pylance: the same bytes, and the same rows in both directions."""
+"""Files in format 2.0 have the same bytes as in pylance, and are read with the same rows in both directions."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def test_files_with_unusual_section_offsets_and_padding_are_read(tmp_path: Path)
         (pa.field("x", pa.struct([("a", pa.bool_())]), metadata={"packed": "TRUE"}), [{"a": True}], "2.1"),
     ],
 )
-def test_types_that_2_0_cannot_store_are_refused_with_a_version_that_can(
+def test_types_that_2_0_cannot_store_are_refused_with_a_suggested_version(
     tmp_path: Path, field: pa.Field, rows: list[object], version: str
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
@@ -332,7 +332,7 @@ def test_the_experimental_layout_of_0_10_is_refused(tmp_path: Path) -> None:
 
 
 def _with_page(path: Path, change: object) -> None:
-    """Rewrite the metadata of the first column of a file of one column."""
+    """Rewrite the metadata of the only column of a file."""
     content = path.read_bytes()
     start = len(content) - 40
     first, columns, buffers, num_buffers, num_columns, *rest = struct.unpack("<QQQIIHH4s", content[start:])
@@ -411,7 +411,7 @@ def test_a_struct_has_exactly_one_header_page(tmp_path: Path) -> None:
         read_ours(path)
 
 
-def test_a_struct_marked_packed_false_is_read_as_its_pages_are_encoded(tmp_path: Path) -> None:
+def test_a_struct_with_packed_false_is_read_according_to_its_page_encoding(tmp_path: Path) -> None:
     field = pa.field("p", PACKED.type, metadata={"packed": "false"})
     schema = pa.schema([field, ("i", pa.int8())])
     table = pa.table([pa.array([PACKED_ROW], PACKED.type), pa.array([1], pa.int8())], schema=schema)

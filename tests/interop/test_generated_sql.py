@@ -1,4 +1,4 @@
-"""3,000 generated predicates and 300 generated computed columns: pylance's rows and values, or a refusal by both.
+"""3,000 generated predicates and 300 generated columns give the results of pylance, or both libraries refuse them.
 
 Every function call contains a column, and no NaN is negated: see the differences in ``docs/concepts/predicates.md``.
 """
@@ -186,10 +186,10 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _theirs(read: Callable[[], object]) -> object:
-    """Return what pylance reads; None if it refuses, and an object of its own for constants, which it does not scan."""
+    """Return the result of pylance, None if it refuses, or a special object for constants, which it does not scan."""
     try:
         return read()
-    except BaseException as error:  # a panic is no Exception
+    except BaseException as error:  # a panic is not an Exception
         if isinstance(error, KeyboardInterrupt):
             raise
         return _CONSTANT if "only dynamic expressions" in str(error) else None

@@ -39,7 +39,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
 
 
 @pytest.mark.slow
-def test_a_dataset_on_google_or_azure_supports_every_verb(cloud: Cloud) -> None:
+def test_a_dataset_on_google_or_azure_supports_every_operation(cloud: Cloud) -> None:
     uri, options = cloud.uri(), cloud.options
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_a_dataset_on_google_or_azure_supports_every_verb(cloud: Cloud) -> None:
     dataset.validate()
 
 
-def test_store_methods_behave_identically_on_google_and_azure(cloud: Cloud) -> None:
+def test_store_methods_behave_identically_on_google_cloud_storage_and_azure(cloud: Cloud) -> None:
     store, root = resolve(cloud.uri(), cloud.options)
     path = store.join(root, "x")
     with pytest.raises(NotFoundError):
@@ -100,7 +100,7 @@ def test_each_commit_to_google_or_azure_is_conditional(cloud: Cloud) -> None:
     uri = cloud.uri()
     before = cloud.emulator.conditions
     lance_core.write_dataset(ROWS, uri, storage_options=cloud.options)
-    # The probe, and the version.
+    # The probe and the version.
     assert cloud.emulator.conditions == before + 2
     lance_core.write_dataset(ROWS, uri, mode="append", storage_options=cloud.options)
     assert cloud.emulator.conditions == before + 3

@@ -102,7 +102,7 @@ def test_members_can_be_added_to_structs_in_format_2_2_and_later(
 
 
 def test_values_are_not_added_to_items_of_lists(tmp_path: Path) -> None:
-    """Pylance adds them, but does not check that the lists have as many items as those of the table."""
+    """Pylance adds such values, but does not check that the lists are as long as those of the table."""
     rows, _ = STRUCTS["items of a list"]
     dataset = lance_core.write_dataset(rows, tmp_path / "t")
     with pytest.raises(lance_core.NotSupportedError, match="items of list 'p'"):
@@ -186,7 +186,7 @@ def test_existing_files_are_kept_when_columns_are_added(library: ModuleType, tmp
     )
 
 
-def test_columns_of_another_table_are_joined(library: ModuleType, tmp_path: Path) -> None:
+def test_columns_of_another_table_are_joined_by_key(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri)
     dataset.merge(pa.table({"id": [3, 1], "label": ["cat", "horse"]}), "id")
@@ -270,7 +270,7 @@ def test_a_cast_writes_only_the_column_that_is_cast(library: ModuleType, tmp_pat
 
 
 def test_vectors_are_cast_to_lower_precision(library: ModuleType, tmp_path: Path) -> None:
-    """Also those of a tensor column, which becomes a column of lists."""
+    """This includes a tensor column, which becomes a column of lists."""
     tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12, dtype=np.float32).reshape(3, 4))
     for name, vectors in {"tensors": tensors, "lists": tensors.storage}.items():
         uri = tmp_path / name
@@ -309,7 +309,7 @@ def test_a_column_can_always_become_nullable_but_required_only_without_nulls(
 def test_a_schema_change_concurrent_with_an_append_loses_no_row(
     library: ModuleType, tmp_path: Path, change: str
 ) -> None:
-    """One of them fails in pylance; this library plans the change again."""
+    """In pylance, one of them fails; this library plans the change again."""
     uri = tmp_path / "t"
     dataset = library.write_dataset(IDS, uri)
     lance.write_dataset(pa.table({"id": [4]}), uri, mode="append")
@@ -380,7 +380,7 @@ def test_an_update_of_columns_finds_rows_by_their_ids(library: ModuleType, tmp_p
 # ── Metadata ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_metadata_is_changed_key_by_key_or_replaced(library: ModuleType, tmp_path: Path) -> None:
+def test_metadata_is_updated_by_key_or_replaced_as_a_whole(library: ModuleType, tmp_path: Path) -> None:
     dataset = library.write_dataset(IDS, tmp_path / "t")
     for change, read in (
         (dataset.update_metadata, lambda each: each.metadata),
@@ -433,7 +433,7 @@ def test_truncating_a_table_keeps_its_columns_and_versions(library: ModuleType, 
     assert library.dataset(tmp_path / "t", version=1).to_table() == NAMES
 
 
-def test_a_restored_version_has_its_original_columns(library: ModuleType, tmp_path: Path) -> None:
+def test_restoring_a_version_restores_its_columns(library: ModuleType, tmp_path: Path) -> None:
     dataset = library.write_dataset(NAMES, tmp_path / "t")
     dataset.drop_columns(["name"])
     dataset.checkout_version(1).restore()
@@ -441,7 +441,7 @@ def test_a_restored_version_has_its_original_columns(library: ModuleType, tmp_pa
     assert _rows(tmp_path / "t") == NAMES.to_pylist()
 
 
-def test_a_delta_shows_inserted_and_updated_rows_and_transactions(library: ModuleType, tmp_path: Path) -> None:
+def test_a_delta_shows_inserted_updated_and_deleted_rows_and_transactions(library: ModuleType, tmp_path: Path) -> None:
     dataset = library.write_dataset(NAMES, tmp_path / "t", enable_stable_row_ids=True)
     dataset = library.write_dataset(pa.table({"id": [4], "name": ["Dan"]}), tmp_path / "t", mode="append")
     dataset.delete("id = 1")
@@ -525,7 +525,7 @@ def test_an_upsert_with_a_condition_updates_only_rows_that_satisfy_it(library: M
     assert _ages(uri) == {"Alice": 21, "Bob": 30, "Carla": 45}
 
 
-def test_a_merge_replaces_the_rows_of_a_region(library: ModuleType, tmp_path: Path) -> None:
+def test_a_merge_replaces_the_target_rows_that_satisfy_a_condition(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(PEOPLE, uri)
     replace = dataset.merge_insert("name").when_not_matched_insert_all()
@@ -534,7 +534,7 @@ def test_a_merge_replaces_the_rows_of_a_region(library: ModuleType, tmp_path: Pa
     assert _ages(uri) == {"Alice": 20, "Bob": 30, "Edgar": 46, "Fay": 44}
 
 
-def test_a_merge_of_some_columns_keeps_the_others(library: ModuleType, tmp_path: Path) -> None:
+def test_a_merge_of_some_columns_keeps_the_other_columns(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(PEOPLE.append_column("city", [["Rome", "Bern", "Oslo"]]), uri)
     dataset.merge_insert("name").when_matched_update_all().execute(_people(Bob=31))

@@ -67,7 +67,7 @@ def uri(base: Path, tmp_path: Path) -> str:
 
 
 def _commit_as_planned(uri: str, change: Callable[[lance.LanceDataset], object]) -> None:
-    """What the reference does to a copy, committed by us."""
+    """Commit, with this library, the change that the reference makes to a copy."""
     twin = f"{uri}-twin"
     shutil.copytree(uri, twin)
     before = lance.dataset(twin).version
@@ -245,7 +245,7 @@ def test_indexed_queries_stay_correct_after_two_changes(first: str, second: str,
     check(place)
     if second != "branch":
         lance.dataset(place).optimize.optimize_indices()
-        # Values far from those that a quantizer was trained on cannot be told apart by it.
+        # A quantizer cannot distinguish values far from those on which it was trained.
         check(place, ["v0"])
 
 
@@ -289,10 +289,10 @@ def _replace_anew(uri: str, fragment_id: int) -> None:
     ],
     indirect=["base"],
 )
-def test_indexed_queries_stay_correct_where_indices_were_not_remapped(
+def test_indexed_queries_stay_correct_if_indices_were_not_remapped(
     change: Callable[[str, int], None], uri: str
 ) -> None:
-    """The bitmaps still name the fragments that a compaction of the reference replaced; never with stable row ids."""
+    """The bitmaps list fragments that a compaction of the reference replaced. Stable row ids prevent this."""
     lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=2 * FRAGMENT, defer_index_remap=True)
     [first, *_] = lance.dataset(uri).get_fragments()
     assert "__lance_frag_reuse" in {each.name for each in lance.dataset(uri).describe_indices()}
@@ -301,8 +301,8 @@ def test_indexed_queries_stay_correct_where_indices_were_not_remapped(
 
 
 @pytest.mark.slow
-def test_indexed_queries_stay_correct_where_a_file_records_moved_rows(tmp_path: Path) -> None:
-    """So many scattered rows moved that the record does not fit into the manifest: the index answers for nothing."""
+def test_indexed_queries_stay_correct_if_a_file_records_the_moved_rows(tmp_path: Path) -> None:
+    """The record of so many moved rows does not fit into the manifest, so that the index covers no fragment."""
     uri, count = str(tmp_path / "t"), 2_000_000
     lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)
     lance.dataset(uri).add_columns({"b": "a * 2"})

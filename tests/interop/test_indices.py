@@ -67,7 +67,7 @@ def _compact(uri: str) -> None:
 
 
 def _update_rows(uri: str) -> None:
-    """Rows 25 and 45 move; column c of both changes."""
+    """Update column c of rows 25 and 45, which are moved."""
     from lance.fragment import LanceFragment, RowIdSequence
 
     dataset = lance.dataset(uri)
@@ -99,7 +99,7 @@ def _update_columns(uri: str) -> None:
 
 
 def _rewrite_two_of_three(uri: str) -> None:
-    """An index does not cover rewritten rows."""
+    """Compact two of the three fragments; the index does not cover the rewritten rows."""
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=30)
 
 
@@ -164,7 +164,7 @@ def test_indexed_queries_stay_correct_after_a_change(first: str, uri: str) -> No
     _check_queries(uri)
 
 
-# Whose second change finds the rows that it expects.
+# Only pairs whose second change finds the rows that it expects.
 PAIRS = [
     (first, second)
     for first in ("append", "t14 update columns", "merge", "restore", "compact")
@@ -181,7 +181,7 @@ def test_indexed_queries_stay_correct_after_two_changes(first: str, second: str,
     _check_queries(uri)
 
 
-def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> None:
+def test_pylance_changes_indexed_tables_after_lance_core(uri: str) -> None:
     _delete(uri)
     _append(uri)
     dataset = lance.dataset(uri)
@@ -211,7 +211,7 @@ def test_an_index_on_a_field_that_was_dropped_in_the_meantime_is_refused(uri: st
 
 
 def test_an_index_built_while_values_changed_does_not_cover_the_changed_fragments(uri: str) -> None:
-    """The index of one writer, the values of another: the rows are scanned."""
+    """One writer built the index, and another changed the values, so that the rows are scanned."""
     dataset = lance.dataset(uri)
     read_version = dataset.version
     operation = lance_core.dataset(uri).read_transaction(3).operation

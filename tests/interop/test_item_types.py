@@ -1,4 +1,4 @@
-"""List items without their own field: bfloat16 is stored at any depth, other extension types and views are refused."""
+"""List items without their own field: bfloat16 is stored at any depth; other extension types and views are refused."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def legacy(version):
 
 
 def words(array):
-    """The column with integers for its bfloat16 values, which compare bit for bit."""
+    """Return the column with bfloat16 values as integers, which are compared bit by bit."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -83,7 +83,7 @@ def deep(depth):
     return pa.schema([("x", dtype)])
 
 
-def test_the_depth_of_nested_vectors_is_limited_to_64():
+def test_nested_vectors_deeper_than_64_levels_are_refused():
     assert schema_from_arrow(deep(64)).fields[0].logical_type.startswith("fixed_size_list:" * 64 + "lance.bfloat16:1:")
     with pytest.raises(NotSupportedError):
         schema_from_arrow(deep(65))

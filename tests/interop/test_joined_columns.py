@@ -32,7 +32,7 @@ ROWS = pa.table(
 
 
 def _with_values(key: str, **values: Any) -> pa.Table:
-    """Some keys of the table, a repeated one, and one that it does not have."""
+    """Return rows with some keys of the table, a repeated key, and a key that the table does not have."""
     keys = ROWS[key].take(pa.array([4, 1, 0, 3]))
     return pa.table({key: keys, **values})
 
@@ -54,7 +54,7 @@ JOINS: dict[str, tuple[pa.Table, str, str | None]] = {
 
 
 def _tables(tmp_path: Path, **options: Any) -> dict[str, str]:
-    """The same table once for each library, as pylance writes it."""
+    """Write the same table with pylance once for each library."""
     for name in LIBRARIES:
         lance.write_dataset(ROWS, tmp_path / name, max_rows_per_file=2, **options)
     return {name: str(tmp_path / name) for name in LIBRARIES}
@@ -118,7 +118,7 @@ def test_text_keys_match_regardless_of_their_arrow_type(tmp_path: Path, keys: pa
         assert dataset.to_table()["c"].to_pylist() == [10, None, 30, None, None]
 
 
-def test_members_of_structs_and_data_without_rows_can_be_joined(tmp_path: Path) -> None:
+def test_struct_members_and_data_without_rows_can_be_joined(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     dataset.merge(pa.table({"k": [5, 2], "c": [50, 20]}), "s.x", "k")
     dataset.merge(pa.table({"a": pa.array([], pa.int64()), "d": pa.array([], pa.string())}), "a")
@@ -156,7 +156,7 @@ def test_joins_with_columns_that_cannot_be_stored_are_refused(tmp_path: Path, da
         lambda each: each.merge(5, "a"),
     ],
 )
-def test_the_same_joins_are_refused_with_the_same_builtin_errors(tmp_path: Path, merge: Callable[[Any], Any]) -> None:
+def test_invalid_joins_are_refused_with_the_errors_of_pylance(tmp_path: Path, merge: Callable[[Any], Any]) -> None:
     for act in [merge, lambda dataset: merge(dataset.get_fragment(0))]:
         classes = []
         for name, uri in _tables(tmp_path / str(act is merge)).items():
@@ -175,7 +175,7 @@ def test_the_same_joins_are_refused_with_the_same_builtin_errors(tmp_path: Path,
 
 
 def _committed(uri: str, committing: str, changed: list[Any], operation: Callable[[Any, list[Any]], Any]) -> None:
-    """Commit fragments with a library that need not be the one that changed them."""
+    """Commit fragments with a library, which may differ from the one that changed them."""
     library = LIBRARIES[committing]
     fragments = [library.FragmentMetadata.from_json(json.dumps(each.to_json())) for each in changed]
     library.LanceDataset.commit(
@@ -212,7 +212,7 @@ def test_columns_of_single_fragments_are_committed_by_either_library(
         wide = str(changed[0][1].to_pyarrow())
 
         def merge(library: Any, fragments: list[Any], uri: str = uri, wide: str = wide) -> Any:
-            # The schema with ids of the library that commits, from one more fragment that it changes itself.
+            # The schema has the ids of the committing library, taken from another fragment that it changes itself.
             _, schema = VALUES[values](library.dataset(uri).get_fragments()[0])
             assert str(schema.to_pyarrow()) == wide
             return library.LanceOperation.Merge(fragments, schema)
@@ -286,7 +286,7 @@ def test_updated_columns_of_single_fragments_equal_those_of_pylance(
         (pa.table({"_rowid": [1], "b": ["w"]}), []),
     ],
 )
-def test_the_same_updates_of_columns_are_refused(tmp_path: Path, data: pa.Table, keys: list[str]) -> None:
+def test_invalid_column_updates_are_refused_by_both_libraries(tmp_path: Path, data: pa.Table, keys: list[str]) -> None:
     for name, uri in _tables(tmp_path).items():
         fragment = LIBRARIES[name].dataset(uri).get_fragment(0)
         with pytest.raises(ValueError, match=r"[Cc]olumn|Column|type"):
@@ -294,7 +294,7 @@ def test_the_same_updates_of_columns_are_refused(tmp_path: Path, data: pa.Table,
         assert len(list(Path(uri, "data").iterdir())) == 3
 
 
-def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+def test_an_update_with_values_of_another_type_is_refused(tmp_path: Path) -> None:
     """Pylance raises RuntimeError."""
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     with pytest.raises(lance_core.SchemaMismatchError, match="expected type string, found int64"):
@@ -326,7 +326,7 @@ def test_fragments_are_changed_in_other_processes_and_committed_together(tmp_pat
     assert lance.dataset(uri).to_table()["c"].to_pylist() == [2, 4, 6, 8, 10]
 
 
-def test_row_offsets_in_fragments_count_deleted_rows(tmp_path: Path) -> None:
+def test_row_offsets_in_a_fragment_include_deleted_rows(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     dataset.delete("a in (1, 3)")
     data = pa.table({"a": [1, 2, 5], "b": ["p", "q", "r"]})

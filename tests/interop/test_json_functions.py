@@ -303,24 +303,24 @@ def test_filters_on_json_return_the_same_rows_as_pylance(uri: str, predicate: st
 
 
 @pytest.mark.parametrize("getter", GETTERS)
-def test_members_of_each_kind_are_converted_as_by_pylance(one_uri: str, getter: str) -> None:
+def test_json_members_of_each_kind_are_converted_as_in_pylance(one_uri: str, getter: str) -> None:
     for key in KEYS:
         assert value_of(getter, key) == value_in_pylance(one_uri, getter, key), key
 
 
 @pytest.mark.parametrize("function", ["json_extract", "json_exists", "json_array_length"])
-def test_paths_find_the_values_that_pylance_finds(one_uri: str, function: str) -> None:
+def test_json_paths_find_the_same_values_as_in_pylance(one_uri: str, function: str) -> None:
     for path in PATHS:
         assert value_of(function, path) == value_in_pylance(one_uri, function, path), path
 
 
 @pytest.mark.parametrize("function", ["json_extract", "json_exists"])
-def test_filters_and_expressions_in_paths_have_the_same_results_as_in_pylance(rich_uri: str, function: str) -> None:
+def test_filters_and_expressions_in_json_paths_work_as_in_pylance(rich_uri: str, function: str) -> None:
     for path in EXPRESSIONS.strip().splitlines():
         assert value_of(function, path, document=RICH) == value_in_pylance(rich_uri, function, path), path
 
 
-def test_operators_in_paths_have_the_same_results_as_in_pylance(rich_uri: str) -> None:
+def test_operators_in_json_paths_work_as_in_pylance(rich_uri: str) -> None:
     rng = random.Random(13)
     for _ in range(300):
         left, right = rng.choices(OPERANDS, k=2)
@@ -330,13 +330,13 @@ def test_operators_in_paths_have_the_same_results_as_in_pylance(rich_uri: str) -
 
 
 @pytest.mark.parametrize("wanted", ["1", "1.0", "true", "null", 'q"r', '"q\\"r"', "[1]", '{"b":2}', "2", "TRUE"])
-def test_items_of_arrays_are_compared_as_by_pylance(one_uri: str, wanted: str) -> None:
+def test_items_of_json_arrays_are_compared_as_in_pylance(one_uri: str, wanted: str) -> None:
     for path in ("$.aa", "$.a", "$.s", "$.o", "$.zz", "$.a[*]"):
         name = "json_array_contains"
         assert value_of(name, path, wanted) == value_in_pylance(one_uri, name, path, wanted), path
 
 
-def test_arguments_may_differ_from_row_to_row(tmp_path) -> None:
+def test_arguments_of_json_functions_may_differ_between_rows(tmp_path) -> None:
     documents = ['{"a":1,"b":2}', '{"a":3}', None, '{"b":4}']
     rows = pa.table({"j": pa.array(documents, pa.json_()), "key": ["b", "a", "a", None]})
     dataset = lance_core.write_dataset(rows, str(tmp_path / "t"))
@@ -356,12 +356,12 @@ def test_deletes_accept_json_functions_in_their_predicates(tmp_path) -> None:
     assert lance.dataset(dataset.uri).to_table()["j"].to_pylist() == ['{"a":2}', "{}"]
 
 
-def test_values_that_cannot_be_converted_are_named_in_the_error(uri: str) -> None:
+def test_json_values_that_cannot_be_converted_are_named_in_the_error(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="at 'b' cannot be converted to an integer"):
         lance_core.dataset(uri).to_table(filter="json_get_int(j, 'b') = 1")
 
 
-def test_invalid_paths_are_named_in_the_error(uri: str) -> None:
+def test_invalid_json_paths_are_named_in_the_error(uri: str) -> None:
     for path in ("$[", "$.c[?(@ > 2)]", "$..e", "$.c[*]?(@ > 2", "$.a == 1.5", "(" * 1000):
         with pytest.raises(InvalidInputError, match="is invalid: "):
             lance_core.dataset(uri).to_table(filter=f"json_exists(j, '{path}')")

@@ -32,7 +32,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("writer", [lance, lance_core])
 @pytest.mark.sampled(16)
-def test_lists_of_nulls_are_read_by_both(tmp_path: Path, name: str, version: str, writer: object) -> None:
+def test_lists_of_nulls_are_read_by_both_libraries(tmp_path: Path, name: str, version: str, writer: object) -> None:
     table = pa.table({"f": CASES[name], "k": range(len(CASES[name]))})
     uri = str(tmp_path / "t")
     writer.write_dataset(table, uri, data_storage_version=version)  # type: ignore[attr-defined]
@@ -44,6 +44,6 @@ def test_lists_of_nulls_are_read_by_both(tmp_path: Path, name: str, version: str
         assert dataset.take([3, 1]).to_pylist() == [rows[3], rows[1]]
 
 
-def test_lists_of_nulls_are_refused_by_name_in_0_1(tmp_path: Path) -> None:
+def test_lists_of_nulls_are_refused_in_format_0_1(tmp_path: Path) -> None:
     with pytest.raises(lance_core.UnsupportedVersionError, match=r"a fixed-size list of nulls needs .* 2\.0, 2\.1"):
         lance_core.write_dataset(pa.table({"f": CASES["plain"]}), str(tmp_path / "t"), data_storage_version="0.1")

@@ -59,7 +59,7 @@ def _value(dtype: pa.DataType, source: random.Random, nulls: float) -> object:
 
 
 def _batches(dtype: pa.DataType, lengths: list[int], nulls: float) -> list[pa.RecordBatch]:
-    """Pages with nulls and pages without, where there are several."""
+    """Return batches that become pages with nulls and pages without nulls, if there are several."""
     source = random.Random(len(lengths) + lengths[0])
     return [
         pa.record_batch(
@@ -88,7 +88,7 @@ def _check_reads(reader: object, rows: list[object]) -> None:
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", list(READABLE))
 @pytest.mark.sampled(20)
-def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both(
+def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both_libraries(
     tmp_path: Path, shape: str, lengths: str, nulls: float
 ) -> None:
     batches = _batches(READABLE[shape], BATCHES[lengths], nulls)
@@ -105,7 +105,7 @@ def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both(
 def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
     tmp_path: Path, shape: str, lengths: str
 ) -> None:
-    """Also what it cannot read itself: lists beside members of other sizes, and pages of which only some have nulls."""
+    """This includes lists that pylance cannot read itself: with members of other sizes, or nulls in only some pages."""
     batches = _batches((READABLE | UNREADABLE)[shape], BATCHES[lengths], 0.3)
     path = str(tmp_path / "f.lance")
     _write(lance.file.LanceFileWriter, path, batches)
@@ -134,7 +134,7 @@ def test_lists_around_or_inside_lists_of_structs_are_refused(tmp_path: Path, dty
         LanceFileWriter(str(tmp_path / "f.lance"), pa.schema([("c", dtype)]), version="2.2")
 
 
-def test_tables_with_lists_of_structs_are_written_and_read_by_both(tmp_path: Path) -> None:
+def test_tables_with_lists_of_structs_are_written_and_read_by_both_libraries(tmp_path: Path) -> None:
     dtype = _struct(pa.list_(_struct(INT, PAIRS), 2))
     [batch] = _batches(dtype, [50], 0.2)
     uri = str(tmp_path / "table")

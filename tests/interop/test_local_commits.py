@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 LIBRARIES = {"lance_core": lance_core, "lance": lance}
 
-# Each is a step of the link protocol, at which the process ends as if it were killed.
+# Each function is a step of the link protocol at which the process is killed.
 STEPS = {
     "staging written": "os.link = lambda *arguments: os._exit(9)",
     "staging not written": """
@@ -113,7 +113,7 @@ def test_the_version_hint_can_be_disabled(
 def test_a_tag_with_a_non_ascii_name_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
-    # The reference takes the name, and cannot list its tags afterwards.
+    # The reference accepts the name, and afterward cannot list its tags.
     with pytest.raises(lance_core.InvalidRefError):
         lance_core.dataset(uri).tags.create("größe", 1)
     for library in LIBRARIES.values():

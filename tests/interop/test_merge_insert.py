@@ -1,4 +1,4 @@
-"""Merges of one source by both libraries: the same rows, ids, fragments, transactions, results, and errors."""
+"""Merges have the same rows, ids, fragments, transactions, results, and errors as in pylance."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ Build = Callable[[Any], Any]
 
 
 def rows(*keys: int, add: int = 0) -> pa.Table:
-    """Rows with a key and two values."""
+    """Return rows with a key and two values."""
     return pa.table(
         {
             "a": pa.array(keys, pa.int64()),
@@ -163,7 +163,7 @@ MERGES: dict[str, tuple[Build, pa.Table]] = {
 
 
 def outcome(library: Any, uri: Path, build: Build, source: pa.Table, on: Any = "a") -> Any:
-    """The result of a merge, or the error."""
+    """Return the result of a merge, or its error."""
     try:
         return build(library.dataset(uri).merge_insert(on)).execute(source)
     except Exception as error:  # noqa: BLE001  # compared with that of the other library
@@ -199,7 +199,7 @@ def same_rows(tmp_path: Path) -> None:
 
 
 def described(dataset: lance.LanceDataset) -> list[Any]:
-    """The fragments, and what the last transaction says of them."""
+    """Return the fragments and the last transaction's record of them."""
     fragments = [
         (each.fragment_id, each.physical_rows, each.num_deletions, [file.fields for file in each.metadata.files])
         for each in dataset.get_fragments()
@@ -232,7 +232,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("merge", MERGES)
 @pytest.mark.sampled(len(MERGES))
-def test_merges_of_both_libraries_leave_the_same_table(tmp_path: Path, merge: str, kind: str) -> None:
+def test_merges_by_both_libraries_leave_equal_tables(tmp_path: Path, merge: str, kind: str) -> None:
     build, source = MERGES[merge]
     outcomes = []
     for name, library in LIBRARIES.items():
@@ -244,7 +244,7 @@ def test_merges_of_both_libraries_leave_the_same_table(tmp_path: Path, merge: st
 
 @pytest.mark.parametrize("second", LIBRARIES)
 @pytest.mark.parametrize("first", LIBRARIES)
-def test_tables_are_merged_into_by_one_library_after_the_other(tmp_path: Path, first: str, second: str) -> None:
+def test_libraries_merge_into_one_table_in_turn(tmp_path: Path, first: str, second: str) -> None:
     lance.write_dataset(TABLE, tmp_path, max_rows_per_file=4, enable_stable_row_ids=True)
     upsert(LIBRARIES[first].dataset(tmp_path).merge_insert("a")).execute(SOURCE)
     again = rows(20, 0, 30, 4, add=300)
@@ -310,7 +310,7 @@ MEMBER_MERGES: dict[str, Build] = {
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 @pytest.mark.parametrize("merge", MEMBER_MERGES)
 @pytest.mark.sampled(len(MEMBER_MERGES))
-def test_sources_that_lack_some_members_of_a_struct_change_only_the_other_members(
+def test_source_that_lacks_some_members_of_a_struct_changes_only_the_other_members(
     tmp_path: Path, merge: str, stable: bool
 ) -> None:
     outcomes = []
@@ -404,7 +404,7 @@ def test_source_rows_that_match_the_same_table_row_are_named_in_the_error(tmp_pa
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_uncommitted_merge_can_be_committed_by_the_other_library(tmp_path: Path, library: str) -> None:
+def test_merge_computed_by_one_library_can_be_committed_by_the_other(tmp_path: Path, library: str) -> None:
     lance.write_dataset(TABLE, tmp_path, max_rows_per_file=4)
     merge = upsert(LIBRARIES[library].dataset(tmp_path).merge_insert("a"))
     transaction, result = merge.execute_uncommitted(SOURCE)
@@ -421,8 +421,8 @@ def test_uncommitted_merge_can_be_committed_by_the_other_library(tmp_path: Path,
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_blobs_are_updated_and_inserted(tmp_path: Path, library: str, version: str) -> None:
-    """A blob of 2.2 is declared as a struct, whose members the given one need not have."""
+def test_merge_updates_and_inserts_blobs(tmp_path: Path, library: str, version: str) -> None:
+    """A blob in format 2.2 is declared as a struct, and the given blobs may lack some of its members."""
     field = lance_core.blob_field("b") if version == "2.2" else BLOB_V1
 
     def blobs(*values: bytes | None) -> pa.Array:
@@ -471,7 +471,7 @@ KEY_TYPES: dict[str, tuple[pa.Array, pa.Array]] = {
 
 
 @pytest.mark.parametrize("keys", KEY_TYPES)
-def test_rows_are_deleted_by_keys_of_another_type(tmp_path: Path, keys: str) -> None:
+def test_merge_deletes_rows_by_keys_of_another_type(tmp_path: Path, keys: str) -> None:
     stored, given = KEY_TYPES[keys]
     left = []
     for name, library in LIBRARIES.items():
@@ -485,8 +485,8 @@ def test_rows_are_deleted_by_keys_of_another_type(tmp_path: Path, keys: str) -> 
 
 
 @pytest.mark.parametrize("given", [["1"], [b"1"], [True], [{"x": 1}]], ids=["text", "bytes", "bool", "struct"])
-def test_keys_that_cannot_be_compared_are_refused(tmp_path: Path, given: list[object]) -> None:
-    """Pylance compares text with the digits of numbers."""
+def test_merge_keys_that_cannot_be_compared_are_refused(tmp_path: Path, given: list[object]) -> None:
+    """Pylance converts numbers to text and compares the digits."""
     lance.write_dataset(pa.table({"k": INTS}), tmp_path)
     merge = lance_core.dataset(tmp_path).merge_insert("k").when_matched_delete()
     with pytest.raises(SchemaMismatchError, match="expected type int64"):

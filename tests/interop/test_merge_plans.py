@@ -1,4 +1,4 @@
-"""The description of a merge: its first line is that of pylance, and it names the steps of this library."""
+"""Merge plans: the first line equals that of pylance, and the others describe the steps of this library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("merge", MERGES)
 @pytest.mark.parametrize("on", ["a", ["b", "a"]])
-def test_the_first_line_of_a_plan_is_that_of_pylance(uri: str, merge: str, on: Any) -> None:
+def test_the_first_line_of_a_merge_plan_equals_that_of_pylance(uri: str, merge: str, on: Any) -> None:
     theirs, ours = (MERGES[merge](library.dataset(uri).merge_insert(on)) for library in (lance, lance_core))
     assert ours.explain_plan().splitlines()[0] == theirs.explain_plan().splitlines()[0]
     given = SOURCE.schema
@@ -43,7 +43,7 @@ def test_the_first_line_of_a_plan_is_that_of_pylance(uri: str, merge: str, on: A
     assert lance_core.dataset(uri).version == 1
 
 
-def test_a_plan_names_the_columns_that_are_read_and_written(uri: str) -> None:
+def test_a_merge_plan_lists_the_columns_that_are_read_and_written(uri: str) -> None:
     merge = lance_core.dataset(uri).merge_insert("a").when_matched_update_all("source.b > target.c")
     assert merge.explain_plan().splitlines() == [
         "MergeInsert: on=[a], when_matched=UpdateIf, when_not_matched=DoNothing, when_not_matched_by_source=Keep",
@@ -79,7 +79,7 @@ def test_a_merge_that_cannot_succeed_has_no_plan(uri: str) -> None:
         dataset.merge_insert("a").when_matched_update_all("source.z > 1").explain_plan()
 
 
-def test_an_analysis_counts_rows_and_leaves_the_table_unchanged(uri: str) -> None:
+def test_analyzing_a_merge_plan_counts_rows_and_leaves_the_table_unchanged(uri: str) -> None:
     before = sorted(Path(uri).rglob("*"))
     merge = MERGES["upsert"](lance_core.dataset(uri).merge_insert("a"))
     first, write, join, *_ = merge.analyze_plan(SOURCE).splitlines()

@@ -46,7 +46,7 @@ def _add_unstored(uri: str) -> None:
 
 
 def _add_file(library: ModuleType, uri: str, fragment: Any, table: pa.Table, field_id: int) -> None:
-    """Store a column of a fragment in a further file; the old one, if there is one, is dead then."""
+    """Store a column of a fragment in another file, which replaces the column in an existing file."""
     side = f"{uri}-side"
     lance.write_dataset(table, side, mode="overwrite")
     new = library.dataset(side).get_fragments()[0].metadata.files[0]
@@ -142,7 +142,7 @@ def test_a_merge_may_rename_add_and_drop_fields(tmp_path: Path, library: ModuleT
     ],
     ids=["required", "other type and name", "name of another", "nulls to text", "id of a dropped column"],
 )
-def test_a_merge_may_change_a_field_that_every_fragment_rewrites(
+def test_a_merge_may_change_a_field_only_if_every_fragment_rewrites_it(
     tmp_path: Path,
     library: ModuleType,
     prepare: Callable[[str], None] | None,
@@ -170,7 +170,7 @@ def test_a_merge_may_change_a_field_that_every_fragment_rewrites(
     assert lance_core.dataset(uri).to_table()[name].to_pylist() == stored[name].to_pylist()
 
 
-def test_a_merge_assigns_a_new_field_id_only_with_new_values(tmp_path: Path) -> None:
+def test_a_merge_that_assigns_a_new_field_id_without_new_values_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     _create(uri)
     dataset = lance_core.dataset(uri)
@@ -178,7 +178,7 @@ def test_a_merge_assigns_a_new_field_id_only_with_new_values(tmp_path: Path) -> 
     schema = dataclasses.replace(dataset.lance_schema, fields=(dataclasses.replace(a, id=7), b))
     with pytest.raises(SchemaMismatchError, match="'a' has id 0 and would get id 7, but fragment 0 stores no values"):
         _merge(lance_core, uri, schema)
-    # The reference does so when it casts a column.
+    # The reference assigns a new id when it casts a column.
     lance.dataset(uri).alter_columns({"path": "a", "data_type": pa.int32()})
     assert [(each.name, each.id) for each in lance_core.dataset(uri).lance_schema.fields] == [("a", 2), ("b", 1)]
 
@@ -193,7 +193,7 @@ def _new_fragment(library: ModuleType, uri: str, row_ids: list[int] | None = Non
 @LIBRARIES
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("new_id", [0, 7])
-def test_new_fragments_are_listed_after_those_of_the_table(
+def test_new_fragments_of_a_merge_are_listed_after_existing_fragments(
     tmp_path: Path, library: ModuleType, position: int, new_id: int
 ) -> None:
     uri = str(tmp_path / "t")
@@ -211,7 +211,7 @@ def test_new_fragments_are_listed_after_those_of_the_table(
 
 
 @LIBRARIES
-def test_new_fragments_of_a_merge_have_no_row_ids(tmp_path: Path, library: ModuleType) -> None:
+def test_new_fragments_of_a_merge_with_given_row_ids_are_refused(tmp_path: Path, library: ModuleType) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), uri, enable_stable_row_ids=True)
     with pytest.raises((OSError, LanceError), match="row ids"):

@@ -37,7 +37,7 @@ def write_table(uri: str, data: pa.Table | None = None, **options: Any) -> lance
 
 
 def sent(thing: Any) -> Any:
-    """What arrives in another process."""
+    """Return an object as another process receives it."""
     return pickle.loads(pickle.dumps(thing))
 
 
@@ -72,7 +72,7 @@ def merge(uri: str, source: pa.Table, **options: Any) -> CommittedMerge:
 
 
 def builder(uri: str, on: Any = "id", **rules: Any) -> Any:
-    """The same merge by one process."""
+    """Return the builder of the same merge by one process."""
     made = lance_core.dataset(uri).merge_insert(on)
     matched = rules.get("when_matched", "update")
     if matched == "update":
@@ -127,7 +127,7 @@ SOURCES = {
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("rules", RULES)
-def test_merge_by_tasks_changes_what_a_merge_by_one_process_changes(
+def test_merge_by_tasks_has_the_same_result_as_a_merge_by_one_process(
     uri: str, rules: str, kind: str, stable: bool
 ) -> None:
     write_table(uri, enable_stable_row_ids=stable)
@@ -143,7 +143,7 @@ def test_merge_by_tasks_changes_what_a_merge_by_one_process_changes(
     } == expected
     ours, theirs = content(uri), content(other)
     if stable:
-        # Which inserted row gets which id depends on the division into fragments.
+        # The ids of inserted rows depend on the division into fragments.
         known = {row["_rowid"] for row in theirs[0] if row["_row_created_at_version"] == 1}
         new = [sorted(row["_rowid"] for row in rows if row["_rowid"] not in known) for rows in (ours[0], theirs[0])]
         assert new[0] == new[1]
@@ -174,7 +174,7 @@ def test_only_fragments_with_superfluous_rows_are_rewritten(uri: str) -> None:
 
 
 @pytest.mark.parametrize("new", [False, True], ids=["known", "new"])
-def test_repeated_key_of_the_source_is_an_error_that_names_it(uri: str, new: bool) -> None:
+def test_repeated_source_key_is_named_in_the_error(uri: str, new: bool) -> None:
     write_table(uri)
     source = pa.concat_tables([table(30, 50), table(45, 46) if new else table(31, 32)])
     with pytest.raises(InvalidMergeError, match=r"several source rows have the key id = 45" if new else "id = 31"):
@@ -182,13 +182,13 @@ def test_repeated_key_of_the_source_is_an_error_that_names_it(uri: str, new: boo
     assert lance_core.dataset(uri).version == 2
 
 
-def test_repeated_nulls_of_the_source_match_nothing(uri: str) -> None:
+def test_repeated_null_source_keys_match_nothing(uri: str) -> None:
     write_table(uri)
     assert merge(uri, SOURCES["null_keys"]).num_inserted == 7
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_source_row_replaces_every_row_with_its_key(uri: str, stable: bool) -> None:
+def test_source_row_replaces_every_target_row_with_the_same_key(uri: str, stable: bool) -> None:
     data = pa.concat_tables([table(0, 20), table(5, 10), table(0, 20)])
     write_table(uri, data, enable_stable_row_ids=stable)
     other = f"{uri}-alone"
@@ -198,14 +198,14 @@ def test_source_row_replaces_every_row_with_its_key(uri: str, stable: bool) -> N
     assert content(uri)[0] == content(other)[0]
 
 
-def test_matched_row_fails_the_merge_if_the_rules_require_it(uri: str) -> None:
+def test_matched_row_fails_the_merge_with_when_matched_fail(uri: str) -> None:
     write_table(uri)
     with pytest.raises(InvalidMergeError, match="a row of the table has the key id = 30"):
         merge(uri, SOURCES["mixed"], when_matched="fail")
     assert merge(uri, SOURCES["all_new"], when_matched="fail").num_inserted == 20
 
 
-def test_source_with_some_members_of_a_struct_is_refused(uri: str) -> None:
+def test_source_that_lacks_some_members_of_a_struct_is_refused(uri: str) -> None:
     data = pa.table({"id": [1, 2], "pair": [{"x": 1, "y": 2}, None]})
     lance_core.write_dataset(data, uri)
     source = pa.table({"id": [1], "pair": [{"x": 5}]})
@@ -213,7 +213,7 @@ def test_source_with_some_members_of_a_struct_is_refused(uri: str) -> None:
         planned(uri, source)
 
 
-def test_primary_key_is_used_and_inserted_keys_are_recorded(uri: str) -> None:
+def test_merge_by_the_primary_key_records_the_inserted_keys(uri: str) -> None:
     field = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
     data = table().cast(pa.schema([field, *list(table().schema)[1:]]))
     write_table(uri, data)
@@ -234,14 +234,14 @@ def test_primary_key_is_used_and_inserted_keys_are_recorded(uri: str) -> None:
 
 @pytest.fixture
 def planner(uri: str) -> MergePlanner:
-    """An upsert that has searched and written everything."""
+    """Return the planner of an upsert whose tasks were all executed."""
     write_table(uri)
     planner = planned(uri, SOURCES["mixed"])
     prepare(lance_core.dataset(uri, version=2), planner)
     return planner
 
 
-def test_conflict_repeats_the_search_only_in_changed_fragments(uri: str, planner: MergePlanner) -> None:
+def test_merge_after_a_conflict_searches_only_changed_fragments(uri: str, planner: MergePlanner) -> None:
     before = lance_core.dataset(uri)
     lance.write_dataset(table(45, 48), uri, mode="append")
     with pytest.raises(RetryableCommitConflictError):
@@ -257,7 +257,7 @@ def test_conflict_repeats_the_search_only_in_changed_fragments(uri: str, planner
     lance.dataset(uri).validate()
 
 
-def test_concurrent_delete_of_other_rows_is_merged(uri: str) -> None:
+def test_concurrent_delete_of_different_rows_is_merged(uri: str) -> None:
     write_table(uri)
     planner = planned(uri, SOURCES["all_known"])
     before = lance_core.dataset(uri)

@@ -19,7 +19,7 @@ def data_bytes(path):
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
 @pytest.mark.parametrize("metadata", METADATA, ids=str)
 @pytest.mark.parametrize("place", ["field", "item", "schema"])
-def test_files_with_empty_metadata_equal_those_of_pylance(tmp_path, place, metadata, version):
+def test_files_with_empty_metadata_have_the_same_bytes_as_in_pylance(tmp_path, place, metadata, version):
     schema = pa.schema([pa.field("x", pa.int64(), metadata=metadata if place == "field" else None)])
     if place == "item":
         schema = pa.schema([pa.field("x", pa.list_(pa.field("item", pa.int64(), metadata=metadata)))])
@@ -31,18 +31,18 @@ def test_files_with_empty_metadata_equal_those_of_pylance(tmp_path, place, metad
     lance.write_dataset(table, tmp_path / "theirs", data_storage_version=legacy)
     assert data_bytes(tmp_path / "ours") == data_bytes(tmp_path / "theirs")
     for path in ("ours", "theirs"):
-        # The reference loses the metadata of items in 0.1, and then its own schema does not fit.
+        # In 0.1, the reference loses the metadata of items, so that its own schema does not match.
         for library in (lance_core,) if (place, version) == ("item", "0.1") else (lance_core, lance):
             found = library.dataset(str(tmp_path / path)).to_table()
             assert found.schema.equals(table.schema, check_metadata=True)
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
-def test_files_with_parameterless_extension_types_equal_those_of_pylance(tmp_path, version):
+def test_files_with_parameterless_extension_types_have_the_same_bytes_as_in_pylance(tmp_path, version):
     words = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8()))
     table = pa.table({"x": words})
     legacy = "legacy" if version == "0.1" else version
     lance_core.write_dataset(table, tmp_path / "ours", data_storage_version=version)
     lance.write_dataset(table, tmp_path / "theirs", data_storage_version=legacy)
-    # Two entries of a map, whose order the reference leaves open.
+    # The reference writes the two map entries in either order.
     assert sorted(data_bytes(tmp_path / "ours")) == sorted(data_bytes(tmp_path / "theirs"))

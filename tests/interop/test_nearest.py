@@ -70,12 +70,12 @@ QUERY = np.random.default_rng(4).standard_normal(DIMENSION)
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_nearest_floats_match_pylance(tmp_path: Path, dtype: pa.DataType, metric: str) -> None:
+def test_nearest_float_vectors_equal_those_of_pylance(tmp_path: Path, dtype: pa.DataType, metric: str) -> None:
     path = _write(tmp_path / "table", _vectors(dtype, NUM_ROWS, np.random.default_rng(1)))
     _assert_same(path, columns=["number", "text"], nearest={"column": "v", "q": QUERY, "k": 7, "metric": metric})
 
 
-def test_nearest_bits_match_pylance(tmp_path: Path) -> None:
+def test_nearest_binary_vectors_equal_those_of_pylance(tmp_path: Path) -> None:
     path = _write(tmp_path / "table", _vectors(pa.uint8(), NUM_ROWS, np.random.default_rng(1)))
     query = np.arange(DIMENSION) * 20
     for metric in (None, "hamming"):
@@ -85,7 +85,7 @@ def test_nearest_bits_match_pylance(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_nearest_lists_of_vectors_match_pylance(tmp_path: Path, dtype: pa.DataType, metric: str) -> None:
+def test_nearest_multivectors_equal_those_of_pylance(tmp_path: Path, dtype: pa.DataType, metric: str) -> None:
     rng = np.random.default_rng(5)
     offsets = np.concatenate([[0], rng.integers(0, 5, NUM_ROWS)]).cumsum()
     items = _vectors(dtype, int(offsets[-1]), rng)
@@ -124,7 +124,7 @@ def test_nearest_lists_of_vectors_match_pylance(tmp_path: Path, dtype: pa.DataTy
     ],
     ids=lambda arguments: str({name: str(value)[:20] for name, value in arguments.items()}),
 )
-def test_arguments_of_scans_combine_with_nearest_as_in_pylance(uri: str, query: Any, arguments: dict[str, Any]) -> None:
+def test_scan_arguments_combine_with_nearest_as_in_pylance(uri: str, query: Any, arguments: dict[str, Any]) -> None:
     _assert_same(uri, **arguments, nearest={"column": "v", "q": query, "k": 9})
     _assert_same(uri, **arguments, nearest={"column": "v", "q": query, "k": 9, "distance_range": (8.0, 20.0)})
     _assert_same(uri, **arguments, nearest={"column": "v", "q": query})
@@ -152,14 +152,14 @@ def test_vectors_whose_distance_is_undefined_are_never_found(tmp_path: Path) -> 
         _assert_same(path, nearest={"column": "v", "q": np.arange(DIMENSION), "metric": metric})
 
 
-def test_count_and_head_apply_to_the_nearest_rows(uri: str) -> None:
+def test_count_rows_and_head_apply_to_the_nearest_rows(uri: str) -> None:
     scanner = lance_core.dataset(uri).scanner(nearest={"column": "v", "q": QUERY, "k": 6}, filter="number > 100")
     assert scanner.count_rows() == scanner.to_table().num_rows
     assert 0 < scanner.count_rows() < 6
     assert scanner.head(1) == scanner.to_table().slice(0, 1)
 
 
-def test_fragments_restrict_the_search(uri: str) -> None:
+def test_given_fragments_restrict_the_search(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     scanner = dataset.scanner(nearest={"column": "v", "q": QUERY}, fragments=dataset.get_fragments()[1:2])
     assert all(70 <= number < 140 for number in scanner.to_table()["number"].to_pylist())
@@ -188,7 +188,7 @@ def test_fragments_restrict_the_search(uri: str) -> None:
     ],
     ids=str,
 )
-def test_invalid_searches_are_refused_with_the_error_classes_of_pylance(
+def test_invalid_nearest_searches_are_refused_with_the_error_classes_of_pylance(
     uri: str, changes: dict[str, Any], error: type[Exception]
 ) -> None:
     nearest = {"column": "v", "q": QUERY, **changes}
@@ -219,7 +219,7 @@ def test_limit_and_offset_apply_to_the_sorted_rows_of_a_search(uri: str) -> None
     _assert_same(uri, nearest={"column": "v", "q": QUERY}, order_by=["half", "text"], limit=4, offset=2)
 
 
-def test_rows_with_equal_sort_keys_keep_the_order_of_their_distances(uri: str) -> None:
+def test_rows_with_equal_sort_keys_stay_ordered_by_distance(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     for query in (QUERY, [QUERY, -QUERY]):
         nearest = {"column": "v", "q": query, "k": 50}

@@ -70,7 +70,7 @@ CASES = {
 
 
 def _filled(value: object, dtype: pa.DataType) -> object:
-    """What is read back for a value that was appended."""
+    """Return the value that must be read for an appended value."""
     if value is None:
         return None
     if pa.types.is_struct(dtype):
@@ -89,7 +89,7 @@ def test_missing_struct_members_read_as_null_in_any_order(tmp_path: Path, case: 
     place = str(tmp_path / "t")
     rows = pa.table({"c": pa.array(appended * 2, appended_type)})
     if writer is lance_core:
-        # A slice: what lies outside of it must not be seen. pylance 14.0.2 cannot read what it makes of one.
+        # A slice, whose outside values must be ignored. pylance 14.0.2 cannot read its own result for a slice.
         rows = pa.table({"c": pa.array([appended[-1], *appended * 2], appended_type)}).slice(1)
     writer.write_dataset(pa.table({"c": pa.array(first, dtype)}), place)
     writer.write_dataset(rows, place, mode="append")
@@ -127,7 +127,9 @@ def test_structs_in_containers_that_pylance_refuses_are_filled_with_nulls(tmp_pa
     ],
     ids=["unknown", "required one missing", "type", "none"],
 )
-def test_struct_members_that_do_not_fit_are_refused_by_both(tmp_path: Path, dtype: pa.DataType, value: object) -> None:
+def test_struct_members_that_do_not_fit_are_refused_by_both_libraries(
+    tmp_path: Path, dtype: pa.DataType, value: object
+) -> None:
     required = pa.struct([pa.field("x", pa.int64(), nullable=False), ("y", pa.string())])
     rows = pa.table({"c": pa.array([value], dtype)})
     for number, library in enumerate((lance, lance_core)):
@@ -138,7 +140,7 @@ def test_struct_members_that_do_not_fit_are_refused_by_both(tmp_path: Path, dtyp
     assert type(caught.value) is SchemaMismatchError
 
 
-def test_taking_only_a_missing_member_keeps_nulls_of_its_parents(tmp_path: Path) -> None:
+def test_taking_only_a_missing_struct_member_keeps_the_nulls_of_its_parents(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     full = pa.schema([("s", _in_struct(FULL)), ("l", pa.list_(FULL))])
     some = pa.schema([("s", _only_t(ONLY_X)), ("l", pa.list_(ONLY_X))])

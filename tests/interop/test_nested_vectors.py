@@ -22,7 +22,9 @@ def nested(depth: int) -> pa.Table:
 
 @pytest.mark.parametrize("version", DEEPEST)
 @pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter], ids=["ours", "theirs"])
-def test_nested_vectors_of_the_maximum_depth_are_read_by_both(tmp_path: Path, version: str, writer: type) -> None:
+def test_nested_vectors_of_the_maximum_depth_are_read_by_both_libraries(
+    tmp_path: Path, version: str, writer: type
+) -> None:
     table, path = nested(DEEPEST[version]), str(tmp_path / "f.lance")
     with writer(path, table.schema, version=version) as file:
         file.write_batch(table)
@@ -32,7 +34,9 @@ def test_nested_vectors_of_the_maximum_depth_are_read_by_both(tmp_path: Path, ve
 
 
 @pytest.mark.parametrize("version", DEEPEST)
-def test_deeper_nested_vectors_are_refused_before_a_byte_is_written(tmp_path: Path, version: str) -> None:
+def test_vectors_nested_deeper_than_the_maximum_are_refused_before_a_byte_is_written(
+    tmp_path: Path, version: str
+) -> None:
     path = tmp_path / "f.lance"
     for depth in (DEEPEST[version] + 1, 64, 65, 500):
         table = nested(depth)

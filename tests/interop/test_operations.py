@@ -12,7 +12,7 @@ from lance_core.transactions.conflicts import Verdict
 from tests.support.twin_operations import COMMITTABLE, OTHERS, READ_VERSION, create_table, rows, to_ours
 
 COLUMNS = {**COMMITTABLE, **OTHERS}
-# Enough to meet every column with the same and with another fragment, key or field.
+# Enough operations to cover every column of the matrix with the same and with different fragments, keys, and fields.
 PLANNED = (
     "append",
     "overwrite",
@@ -49,7 +49,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def twins(base: Path, tmp_path: Path) -> tuple[str, str]:
-    """Where the reference commits, and where ours will: the second is copied before its commit."""
+    """The table of the reference and the location of ours, which is copied from the former before the commit."""
     shutil.copytree(base, tmp_path / "theirs")
     return str(tmp_path / "theirs"), str(tmp_path / "ours")
 
@@ -73,7 +73,7 @@ def _ours(uri: str, operation: object) -> Verdict:
 
 
 def _same_tables(left: str, right: str) -> None:
-    """Read both with the reference and with ours: one content, one set of counters and flags."""
+    """Check that both libraries read the same content, counters, and flags in both tables."""
     one, other = lance.dataset(left), lance.dataset(right)
     assert one.version == other.version
     assert one.schema.equals(other.schema, check_metadata=True)
@@ -107,7 +107,7 @@ def test_every_pair_of_operations_conflicts_as_in_pylance(
     verdict = _theirs(left, planned)
     assert _ours(right, planned) is verdict
     if "index" in committed:
-        # An index that was only announced: nobody can query it.
+        # The index has no files, so that it cannot be queried.
         return
     _same_tables(left, right)
     if verdict is Verdict.COMPATIBLE:
@@ -143,14 +143,14 @@ def test_reserving_ids_is_refused_only_after_an_overwrite_or_restore(committed: 
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
-def test_an_operation_makes_the_same_version_as_in_pylance(operation: str, twins: tuple[str, str]) -> None:
+def test_an_operation_creates_the_same_version_as_in_pylance(operation: str, twins: tuple[str, str]) -> None:
     left, right = twins
     planned = COMMITTABLE[operation](lance.dataset(left))
     shutil.copytree(left, right)
     assert _theirs(left, planned) is _ours(right, planned) is Verdict.COMPATIBLE
     _same_tables(left, right)
     lance.dataset(right).validate()
-    # Each understands what the other recorded, and says it in the same words.
+    # Both libraries read the same operation from either record.
     version = READ_VERSION + 1
     recorded = [lance.dataset(uri).read_transaction(version).operation for uri in (left, right)]
     assert repr(recorded[0]) == repr(recorded[1])
@@ -161,7 +161,7 @@ def test_an_operation_makes_the_same_version_as_in_pylance(operation: str, twins
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
-def test_pylance_continues_after_every_operation_of_lance_core(operation: str, twins: tuple[str, str]) -> None:
+def test_pylance_changes_a_table_after_every_operation_by_lance_core(operation: str, twins: tuple[str, str]) -> None:
     uri, _ = twins
     planned = COMMITTABLE[operation](lance.dataset(uri))
     assert _ours(uri, planned) is Verdict.COMPATIBLE
@@ -186,7 +186,7 @@ def test_metadata_of_a_dropped_column_is_refused_by_lance_core_and_pylance(twins
         lance_core.LanceDataset.commit(uri, to_ours(planned), read_version=READ_VERSION)
 
 
-def test_ids_reserved_in_an_empty_table_are_never_assigned(tmp_path: Path) -> None:
+def test_fragment_ids_reserved_in_an_empty_table_are_never_assigned(tmp_path: Path) -> None:
     uri = str(tmp_path / "empty")
     lance.write_dataset(rows(0, 0), uri)
     assert not lance_core.dataset(uri).manifest.message.HasField("max_fragment_id")

@@ -1,4 +1,4 @@
-"""Deletion files and merged deletes: each implementation commits after the other."""
+"""Deletion files and merged deletes, when each implementation commits after the other."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def _commit(uri: str, transaction: Transaction, rows: Rows | None) -> None:
 
 
 def _left(uri: str) -> list[int]:
-    """The values of column a that both read, after both have validated."""
+    """Return the values of column a, which must be equal in both libraries after validation."""
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     assert ours.version == theirs.version
     ours.validate()
@@ -51,7 +51,7 @@ def _without(*gone: int, num_rows: int = 40) -> list[int]:
     return [row for row in range(num_rows) if row not in gone]
 
 
-def test_a_stale_delete_of_lance_core_is_merged_with_one_of_pylance(uri: str) -> None:
+def test_a_stale_delete_by_lance_core_is_merged_with_a_pylance_delete(uri: str) -> None:
     _create(uri)
     rows = {0: BitMap([3]), 1: BitMap([1])}
     stale = _plan(uri, rows)
@@ -66,7 +66,7 @@ def test_a_stale_delete_of_lance_core_is_merged_with_one_of_pylance(uri: str) ->
     ]
 
 
-def test_a_stale_delete_of_pylance_is_merged_with_one_of_lance_core(uri: str) -> None:
+def test_a_stale_delete_by_pylance_is_merged_with_a_lance_core_delete(uri: str) -> None:
     _create(uri)
     stale = lance.dataset(uri)
     rows = {0: BitMap([3]), 1: BitMap([1])}
@@ -76,8 +76,8 @@ def test_a_stale_delete_of_pylance_is_merged_with_one_of_lance_core(uri: str) ->
     assert lance_core.dataset(uri).read_transaction(3).read_version == 2
 
 
-def test_merged_deletes_have_the_files_and_records_of_pylance(tmp_path: Path) -> None:
-    """The same two deletes, the second stale, on twin tables: equal files, records and names."""
+def test_merged_deletes_have_the_same_files_and_records_as_in_pylance(tmp_path: Path) -> None:
+    """The same two deletes, the second of them stale, give equal files, records, and names in two copies."""
     uris = [str(tmp_path / name) for name in ("theirs", "ours")]
     for uri in uris:
         _create(uri)
@@ -109,7 +109,7 @@ def test_merged_deletes_have_the_files_and_records_of_pylance(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_two_stale_deletes_of_the_same_row_are_not_merged(uri: str, first: str) -> None:
+def test_deletes_of_the_same_row_are_not_merged(uri: str, first: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([3, 4])})
     stale = lance.dataset(uri)
@@ -120,13 +120,13 @@ def test_two_stale_deletes_of_the_same_row_are_not_merged(uri: str, first: str) 
         assert _left(uri) == _without(4, 5)
     else:
         _commit(uri, planned, {0: BitMap([3, 4])})
-        # The reference plans again by itself.
+        # The reference plans its delete again.
         stale.delete("a in (4, 5)")
         assert _left(uri) == _without(3, 4, 5)
 
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_a_merge_that_leaves_no_row_drops_the_fragment(uri: str, first: str) -> None:
+def test_merged_deletes_that_leave_no_row_drop_the_fragment(uri: str, first: str) -> None:
     _create(uri)
     rows = {0: BitMap(range(5)), 1: BitMap([0])}
     planned = _plan(uri, rows)
@@ -154,7 +154,7 @@ def test_a_stale_delete_is_merged_with_an_update_of_other_rows(uri: str) -> None
     assert (rows[5], rows[15], rows[4]) == ("new", "new", "v4")
 
 
-def test_a_delete_of_a_row_that_was_updated_meanwhile_conflicts(uri: str) -> None:
+def test_a_delete_of_a_concurrently_updated_row_conflicts(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
@@ -177,7 +177,7 @@ def test_a_delete_conflicts_with_a_concurrent_column_rewrite(uri: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_many_stale_deletes_of_lance_core_and_pylance_are_merged(uri: str, stable: bool) -> None:
+def test_many_stale_deletes_by_lance_core_and_pylance_are_merged(uri: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)
     plans = [(row, {row // 10: BitMap([row % 10])}) for row in range(0, 40, 4)]
     planned = [(_plan(uri, rows), rows) for _, rows in plans]
@@ -216,7 +216,7 @@ def test_deletion_files_become_bitmaps_at_the_same_row_count_as_in_pylance(
         assert sorted(values[0]) == values[1]
 
 
-def test_pylance_deletes_on_top_of_both_kinds_of_deletion_files(uri: str) -> None:
+def test_pylance_deletes_rows_of_fragments_with_either_kind_of_deletion_file(uri: str) -> None:
     _create(uri, 30_000, 15_000)
     rows = {0: BitMap(range(10)), 1: BitMap(range(6000))}
     _commit(uri, _plan(uri, rows), rows)
@@ -266,7 +266,7 @@ def test_a_deletion_file_is_verified_before_the_commit(uri: str) -> None:
     dataset = lance_core.dataset(uri)
 
     def attempt(rows: Rows, spoil: Callable[[lance_core.FragmentMetadata], None] = lambda metadata: None) -> None:
-        # Planned on version 1, which hides no row, and said to be planned on version 2.
+        # Planned on version 1, which has no deleted rows, but recorded as planned on version 2.
         metadata = fragment_from_record(planned_delete(dataset.log, 1, rows).operation.updated_fragments[0])
         spoil(metadata)
         lance_core.LanceDataset.commit(uri, Ours.Delete([metadata], [], "x"), read_version=2)
@@ -280,7 +280,7 @@ def test_a_deletion_file_is_verified_before_the_commit(uri: str) -> None:
 
 
 def test_deletes_of_single_fragments_by_pylance_are_committed_together(uri: str) -> None:
-    """What a distributed delete does: workers return fragments, one process commits them."""
+    """In a distributed delete, workers return fragments, which one process commits."""
     _create(uri)
     updated, emptied = [], []
     for fragment in lance.dataset(uri).get_fragments():
@@ -296,7 +296,7 @@ def test_deletes_of_single_fragments_by_pylance_are_committed_together(uri: str)
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_pylance_indices_give_correct_answers_after_a_delete_of_lance_core(uri: str, kind: str, stable: bool) -> None:
+def test_pylance_indices_return_correct_rows_after_a_delete_by_lance_core(uri: str, kind: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)
     lance.dataset(uri).create_scalar_index("a", kind)
     rows = {0: BitMap([3]), 2: BitMap(range(10))}
@@ -308,7 +308,7 @@ def test_pylance_indices_give_correct_answers_after_a_delete_of_lance_core(uri: 
 
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
-def test_pylance_indices_give_correct_answers_after_a_rewrite_of_lance_core(uri: str, kind: str) -> None:
+def test_pylance_indices_return_correct_rows_after_a_rewrite_by_lance_core(uri: str, kind: str) -> None:
     _create(uri)
     lance.dataset(uri).create_scalar_index("a", kind)
     lance.dataset(uri).delete("a in (3, 15)")
@@ -319,6 +319,6 @@ def test_pylance_indices_give_correct_answers_after_a_rewrite_of_lance_core(uri:
         for value in (0, 3, 14, 15, 39):
             expected = [] if value in (3, 15) else [value]
             assert lance.dataset(uri).to_table(filter=f"a = {value}")["a"].to_pylist() == expected
-        # And after the reference has brought its index up to date.
+        # The same after the reference has updated its index.
         lance.dataset(uri).optimize.optimize_indices()
     assert _left(uri) == _without(3, 15)

@@ -1,4 +1,4 @@
-"""Config, metadata, and restore: the same calls on identical tables give the same results."""
+"""Calls that change config or metadata, or restore versions, have the same results as in pylance."""
 
 import warnings
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def uris(tmp_path: Path) -> tuple[str, str]:
 
 
 def _state(uri: str) -> tuple[object, ...]:
-    """What both implementations read, after comparing them."""
+    """Return the state of a table, which must be equal in both libraries."""
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     theirs.validate()
     ours.validate()
@@ -72,7 +72,7 @@ def _state(uri: str) -> tuple[object, ...]:
     fields = [(field.id, field.name, dict(field.metadata)) for field in message.fields]
     return (
         ours.version,
-        # Without metadata, which the reference writes in the order of its hash table; it is compared below.
+        # Without metadata, whose order in the reference is that of a hash table; the metadata is compared below.
         ours.schema.to_string(show_field_metadata=False, show_schema_metadata=False),
         ours.config(),
         ours.metadata,
@@ -92,7 +92,7 @@ def test_a_settings_call_has_the_same_result_as_in_pylance(name: str, uris: tupl
     assert found == expected
     assert ours.version == theirs.version == 3
     assert _state(uris[1]) == _state(uris[0])
-    # The reference keeps the entries in the order of its hash table.
+    # The order of the entries in the reference is that of a hash table.
     operations = [lance_core.dataset(uri).read_transaction(3).operation for uri in uris]
     assert operations[0] == operations[1]
 
@@ -150,7 +150,7 @@ def test_settings_of_a_stale_handle_are_committed_unless_they_conflict(uris: tup
 
 
 def _grow(uri: str) -> None:
-    """Versions 3 to 6 after the fixture's two: appended, deleted from, overwritten, configured."""
+    """Create versions 3 to 6 after the two of the fixture: append, delete, overwrite, and change the config."""
     lance.write_dataset(ROWS, uri, mode="append")
     lance.dataset(uri).delete("a = 1")
     lance.write_dataset(ROWS.select(["a"]), uri, mode="overwrite")
@@ -158,7 +158,7 @@ def _grow(uri: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_restoring_any_version_gives_the_same_table(version: int, uris: tuple[str, str]) -> None:
+def test_restoring_any_version_creates_the_same_table_as_in_pylance(version: int, uris: tuple[str, str]) -> None:
     for uri in uris:
         _grow(uri)
     theirs, ours = lance.dataset(uris[0], version=version), lance_core.dataset(uris[1], version=version)
@@ -167,7 +167,7 @@ def test_restoring_any_version_gives_the_same_table(version: int, uris: tuple[st
     assert _state(uris[1]) == _state(uris[0])
     messages = [lance_core.dataset(uri).manifest.message for uri in uris]
     assert messages[0].max_fragment_id == messages[1].max_fragment_id == 2
-    # Ids go on counting, and versions in between stay.
+    # Ids continue to increase, and the versions in between are kept.
     lance.write_dataset(lance.dataset(uris[1]).to_table(), uris[1], mode="append")
     assert lance.dataset(uris[1]).get_fragments()[-1].fragment_id == 3
     assert [each["version"] for each in lance.dataset(uris[1]).versions()] == list(range(1, 9))
@@ -203,7 +203,7 @@ def test_a_missing_version_cannot_be_restored(uris: tuple[str, str]) -> None:
     assert lance_core.dataset(uris[1]).version == 2
 
 
-def test_a_restore_keeps_metadata_that_was_changed_concurrently(uris: tuple[str, str]) -> None:
+def test_a_restore_keeps_concurrently_changed_metadata(uris: tuple[str, str]) -> None:
     lance.dataset(uris[1]).update_schema_metadata({"new": "1"})
     for module, words in ((lance, "is incompatible with"), (lance_core, "cannot be applied to that version")):
         with pytest.raises(OSError, match=words):

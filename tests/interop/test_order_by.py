@@ -1,4 +1,4 @@
-"""Scans with ``order_by``: the rows in the order in which pylance returns them."""
+"""Scans with ``order_by`` return the rows in the same order as in pylance."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_rows_with_equal_sort_keys_keep_the_stored_order(tmp_path: Path) -> None
     assert dataset.to_table(order_by=["k"], columns=["n"], limit=20)["n"].to_numpy().tolist() == found[:20].tolist()
 
 
-def test_scans_of_fragments_heads_builders_and_deleted_tables_are_sorted(tmp_path: Path) -> None:
+def test_every_kind_of_scan_is_sorted_in_a_table_with_deleted_rows(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t.lance", max_rows_per_file=3)
     dataset.delete("n = 5")
     dataset = lance_core.dataset(tmp_path / "t.lance")
@@ -109,7 +109,7 @@ def test_scans_of_fragments_heads_builders_and_deleted_tables_are_sorted(tmp_pat
     assert dataset.scanner(order_by=["i"], filter="i > 1").count_rows() == 3
 
 
-def test_sorting_in_pieces_returns_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_in_several_passes_returns_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     rows = pa.table({"k": rng.permutation(4000), "text": [f"row {number}" for number in range(4000)]})
     dataset = lance_core.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=500)
@@ -120,7 +120,7 @@ def test_sorting_in_pieces_returns_the_same_rows(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("name", ["nope", "I", "i + 1", "_rowid", "_rowaddr"])
-def test_a_column_that_pylance_does_not_sort_by_is_refused(uri: str, name: str) -> None:
+def test_sort_columns_that_pylance_refuses_are_refused(uri: str, name: str) -> None:
     with pytest.raises(ValueError, match="not found"):
         lance.dataset(uri).to_table(order_by=[name])
     with pytest.raises(InvalidInputError, match="does not exist"):

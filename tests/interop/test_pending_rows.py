@@ -19,7 +19,7 @@ LIBRARIES = pytest.mark.parametrize("library", [lance_core, lance])
 
 @dataclass(frozen=True)
 class Table:
-    """A dataset, and the rows of its versions."""
+    """A dataset and the manifest rows of its versions."""
 
     server: S3Server
     database: Any
@@ -46,7 +46,7 @@ class Table:
             library.write_dataset(ROWS, uri, mode=mode if number else "create", storage_options=self.options)
 
     def make_pending(self, version: int, *, keeps_final: bool) -> str:
-        """The state after the row was reserved, or after the manifest was put under its own name."""
+        """Restore the state after the row was reserved, or after the manifest was put under its final name."""
         client = self.server.client()
         staged = f"{self.key(version)}-{uuid.uuid4()}"
         data = client.get_object(Bucket=self.server.bucket, Key=self.key(version))["Body"].read()
@@ -89,7 +89,7 @@ def test_a_tag_on_a_reserved_version_finishes_its_commit(table: Table, library: 
 
 
 def test_a_pending_version_that_was_cleaned_up_does_not_reappear(table: Table) -> None:
-    """The reference's does: its manifest returns, its files do not."""
+    """In the reference, the version reappears: its manifest returns, but its files do not."""
     table.write(lance_core, 4, table.uri, mode="overwrite")
     staged = table.make_pending(2, keeps_final=True)
     dataset = lance_core.dataset(table.uri, storage_options=table.options)
@@ -104,7 +104,7 @@ def test_a_pending_version_that_was_cleaned_up_does_not_reappear(table: Table) -
 
 
 @pytest.mark.slow
-def test_a_version_that_pylance_brought_back_is_not_restored(table: Table) -> None:
+def test_a_reappeared_version_whose_files_were_removed_cannot_be_restored(table: Table) -> None:
     table.write(lance, 4, table.uri, mode="overwrite")
     table.make_pending(2, keeps_final=True)
     dataset = lance.dataset(table.uri, storage_options=table.options)
@@ -130,8 +130,8 @@ def test_opening_a_version_made_without_the_store_inserts_its_row(table: Table, 
     assert table.rows() == {3: table.key(3)}
 
 
-def test_an_older_version_receives_its_row_after_the_latest_version(table: Table) -> None:
-    """The reference inserts the one row, and the table looks older than it is."""
+def test_opening_an_older_version_also_inserts_the_row_of_the_latest_version(table: Table) -> None:
+    """The reference inserts only that row, so that the table appears to be at an older version."""
     table.write(lance, 3, table.plain)
     assert lance_core.dataset(table.uri, version=1, storage_options=table.options).version == 1
     assert table.rows() == {version: table.key(version) for version in (1, 3)}
@@ -140,7 +140,7 @@ def test_an_older_version_receives_its_row_after_the_latest_version(table: Table
     assert lance.write_dataset(ROWS, table.uri, mode="append", storage_options=table.options).version == 4
 
 
-def test_a_missing_version_receives_no_row(table: Table) -> None:
+def test_opening_a_missing_version_inserts_no_row(table: Table) -> None:
     table.write(lance, 2, table.plain)
     with pytest.raises(lance_core.VersionNotFoundError):
         lance_core.dataset(table.uri, version=9, storage_options=table.options)

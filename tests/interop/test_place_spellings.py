@@ -1,4 +1,4 @@
-"""One location with several spellings: branches, clones, and base paths do not depend on how a URI is written."""
+"""Branches, clones, and base paths do not depend on the spelling of a URI."""
 
 import os
 import pickle
@@ -18,7 +18,7 @@ def _rows(start: int, num_rows: int) -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Main: version 2 of 7 rows. Branch b: version 2 of 5 rows."""
+    """A table whose main branch has 7 rows in version 2, and whose branch b has 5 rows in version 2."""
     root = tmp_path / "a table"
     lance_core.write_dataset(_rows(0, 3), root).create_branch("b")
     lance_core.write_dataset(_rows(100, 2), root / "tree" / "b", mode="append")

@@ -42,7 +42,7 @@ def test_branches_and_clones_on_s3_are_shared_with_pylance(
     clone = server.uri()
     dataset.shallow_clone(clone, ("team/a", None))
     deep = server.uri()
-    # The reference fails at this on S3: "contained empty path segment".
+    # The reference cannot do this on S3: "contained empty path segment".
     lance_core.dataset(uri, storage_options=options).deep_clone(deep, ("team/a", None))
     other.dataset(uri, storage_options=options).tags.create("t", ("team/a", 2))
     assert [base.path for base in lance_core.dataset(branch, storage_options=options).manifest.base_paths] == [uri]
@@ -128,7 +128,7 @@ def test_a_branch_with_an_external_manifest_store_is_continued_and_deleted(tmp_p
 def test_a_base_path_has_its_own_storage_options(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A table on disk, its cold tier in a bucket: nothing but the options of the base leads there."""
+    """The table is on disk, and a base path in a bucket can be reached only with the base path's options."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     uri, cold, options = str(tmp_path / "t"), server.uri(), server.options()
     bases = [maker.DatasetBasePath(cold, "cold")]
@@ -138,7 +138,7 @@ def test_a_base_path_has_its_own_storage_options(
     appended = other.write_dataset(
         numbered_rows(4, 6), uri, mode="append", target_bases=["cold"], base_store_params=own
     )
-    # The handle keeps them.
+    # The handle keeps the options.
     other.write_dataset(numbered_rows(6, 8), appended, mode="append", target_bases=["cold"])
     maker.write_dataset(numbered_rows(8, 9), uri, mode="append", storage_options=by_id)
     assert len(server.keys(cold)) == 3
@@ -161,7 +161,7 @@ def test_a_base_path_has_its_own_storage_options(
 def test_a_dataset_copied_to_another_location_works_unchanged(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
-    """From a bucket to disk, and from disk to disk: versions, tags, indices and branches."""
+    """Versions, tags, indices, and branches are copied from a bucket to disk, and from disk to disk."""
     uri, options = server.uri(), server.options()
     maker.write_dataset(numbered_rows(0, 20), uri, storage_options=options, max_rows_per_file=8)
     lance.dataset(uri, storage_options=options).create_scalar_index("x", "BTREE")

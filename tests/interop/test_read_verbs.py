@@ -46,7 +46,7 @@ TABLES = {"old blobs": _old_blobs, "blobs": _blobs, "in structs": _blobs_in_stru
 
 @pytest.fixture(scope="module", params=TABLES)
 def frames(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table of four rows in two fragments."""
+    """The URI of a table of four rows in two fragments."""
     uri = str(tmp_path_factory.mktemp("frames") / "t.lance")
     table, version = TABLES[request.param]()
     lance.write_dataset(table, uri, data_storage_version=version, max_rows_per_file=3)
@@ -54,7 +54,7 @@ def frames(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def _plain(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """The columns of a frame as lists; in place of file objects, their bytes."""
+    """Return the columns of a frame as lists, with the bytes of file objects."""
     return {name: [_content(value) for value in frame[name].tolist()] for name in frame.columns}
 
 
@@ -109,7 +109,7 @@ def test_renamed_blob_columns_are_file_objects_as_in_pylance(tmp_path: Path) -> 
     assert _plain(ours) == _plain(theirs)
 
 
-def test_arguments_for_arrow_are_passed_on(frames: str) -> None:
+def test_to_pandas_passes_its_arguments_to_arrow(frames: str) -> None:
     options = {"types_mapper": {pa.int64(): pd.Int64Dtype()}.get}
     column = {"columns": ["j" if "st" in lance.dataset(frames).schema.names else "i"]}
     ours, theirs = (module.dataset(frames).to_pandas(**column, **options) for module in (lance_core, lance))
@@ -140,7 +140,7 @@ def test_sample_with_the_same_seed_gives_the_same_rows_as_in_pylance(tmp_path: P
 
 @pytest.fixture(scope="module", params=["0.1", "2.0", "2.1", "2.2"])
 def figures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three fragments with deleted rows, and columns that have several buffers or none."""
+    """A table of three fragments with deleted rows, and columns that have several buffers or none."""
     uri = str(tmp_path_factory.mktemp("figures") / "t.lance")
     rows = range(5000)
     table = pa.table(
@@ -157,7 +157,7 @@ def figures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return uri
 
 
-def test_statistics_equal_those_of_pylance(figures: str) -> None:
+def test_dataset_statistics_equal_those_of_pylance(figures: str) -> None:
     ours, theirs = (module.dataset(figures).stats for module in (lance_core, lance))
     for limit in (0, 999, 1000, 1001, 1990, 1991, 2000, 2001):
         assert ours.dataset_stats(max_rows_per_group=limit) == theirs.dataset_stats(max_rows_per_group=limit)
@@ -169,7 +169,7 @@ def test_statistics_equal_those_of_pylance(figures: str) -> None:
     assert isinstance(mine, lance_core.DataStatistics)
 
 
-def test_statistics_of_a_missing_index_raise_an_error_that_names_the_index(figures: str) -> None:
+def test_missing_index_is_named_in_the_error_of_its_statistics(figures: str) -> None:
     with pytest.raises(IndexNotFoundError, match="nope"):
         lance_core.dataset(figures).stats.index_stats("nope")
 
@@ -181,7 +181,7 @@ def test_statistics_of_an_existing_index_are_not_supported(tmp_path: Path) -> No
         lance_core.dataset(uri).stats.index_stats("by_a")
 
 
-def test_datasets_and_scanners_of_either_library_and_of_arrow_can_be_written(tmp_path: Path) -> None:
+def test_datasets_and_scanners_of_pylance_and_arrow_can_be_written(tmp_path: Path) -> None:
     rows = pa.table({"a": range(10), "s": [str(row) for row in range(10)]})
     uri = str(tmp_path / "t")
     lance.write_dataset(rows, uri, max_rows_per_file=4)
@@ -192,6 +192,6 @@ def test_datasets_and_scanners_of_either_library_and_of_arrow_can_be_written(tmp
         copy = lance_core.write_dataset(source, str(tmp_path / f"copy {index}"))
         assert copy.to_table().equals(rows)
     assert lance.write_dataset(ours.scanner(), str(tmp_path / "theirs")).to_table().equals(rows)
-    # A dataset that pylance scans by Arrow's means is refused, and does not end the process.
+    # A dataset that pylance scans through Arrow is refused instead of crashing the process.
     with pytest.raises(NotImplementedError, match="use its scanner"):
         lance.write_dataset(ours, str(tmp_path / "refused"))

@@ -25,7 +25,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def _planned(uri: str, number: int) -> lance_core.Transaction:
-    """An update of one row of version 1."""
+    """Plan an update of one row on version 1."""
     dataset = lance.dataset(uri, version=1)
     new = LanceFragment.create(uri, pa.table({"a": pa.array([number], pa.int64()), "s": ["ours"]}))
     if dataset.has_stable_row_ids:
@@ -58,7 +58,7 @@ def _check_rows(uri: str, changed: dict[int, str]) -> None:
             assert (row["_row_last_updated_at_version"] > 1) is (row["a"] in changed)
 
 
-def test_an_update_of_lance_core_is_rebased_on_updates_of_pylance(uri: str) -> None:
+def test_an_update_by_lance_core_is_rebased_on_pylance_updates(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 5")
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 6")
@@ -68,7 +68,7 @@ def test_an_update_of_lance_core_is_rebased_on_updates_of_pylance(uri: str) -> N
     assert (fragment.deletion_file.file_type, fragment.num_deletions) == ("bitmap", 3)
 
 
-def test_an_update_of_pylance_is_rebased_on_one_of_lance_core(uri: str) -> None:
+def test_an_update_by_pylance_is_rebased_on_a_lance_core_update(uri: str) -> None:
     stale = lance.dataset(uri)
     _commit(uri, _planned(uri, 3), 3)
     stale.update({"s": "'theirs'"}, where="a = 5")
@@ -84,7 +84,7 @@ def test_two_updates_of_the_same_row_conflict(uri: str) -> None:
     _check_rows(uri, {3: "theirs"})
 
 
-def test_deletes_are_merged_with_updates_of_other_rows(uri: str) -> None:
+def test_deletes_are_merged_with_updates_of_different_rows(uri: str) -> None:
     stale = lance_core.dataset(uri)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 5")
     stale.delete("a = 3")

@@ -1,4 +1,4 @@
-"""Columns that no reader could read back are refused by name before anything is written."""
+"""Columns that cannot be read back are refused before anything is written, with an error that names the column."""
 
 import os
 from decimal import Decimal
@@ -61,14 +61,14 @@ def test_blob_columns_of_unsupported_types_are_refused(tmp_path, name, value, ve
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
-def test_binary_blobs_below_2_2_are_refused(tmp_path, version):
+def test_blobs_of_type_binary_are_refused_before_format_2_2(tmp_path, version):
     with pytest.raises(NotSupportedError, match="use large_binary"):
         lance_core.write_dataset(blob(pa.array([b"a"])), tmp_path / "x", data_storage_version=version)
     assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_scanned_descriptors_do_not_become_a_table(tmp_path, version):
+def test_writing_scanned_blob_descriptors_as_a_table_is_refused(tmp_path, version):
     lance_core.write_dataset(
         blob(pa.array([b"a", None], pa.large_binary())), tmp_path / "x", data_storage_version=version
     )

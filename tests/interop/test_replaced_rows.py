@@ -1,4 +1,4 @@
-"""Rows that lance_core replaces: pylance reads them, and changes of both libraries take effect in turn."""
+"""Rows replaced by lance_core are read by pylance, and both libraries change the table in turn."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def _values(uri: str) -> list[int]:
     ("version", "stable"),
     [*((version, False) for version in ("0.1", "2.0", "2.1", "2.2")), ("2.1", True), ("2.2", True)],
 )
-def test_pylance_reads_and_continues_a_table_with_replaced_rows(uri: str, version: str, stable: bool) -> None:
+def test_pylance_reads_and_changes_a_table_with_replaced_rows(uri: str, version: str, stable: bool) -> None:
     lance.write_dataset(
         ROWS, uri, max_rows_per_file=3, data_storage_version=version, enable_stable_row_ids=stable, mode="create"
     )
@@ -67,7 +67,7 @@ def test_pylance_reads_and_continues_a_table_with_replaced_rows(uri: str, versio
     assert _values(uri) == [10, 11, 30]
 
 
-def test_an_index_of_pylance_finds_replaced_rows(uri: str) -> None:
+def test_a_pylance_index_finds_replaced_rows(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).create_scalar_index("day", "BTREE")
     lance_core.dataset(uri).replace_rows("day = 2", NEW)
@@ -75,7 +75,7 @@ def test_an_index_of_pylance_finds_replaced_rows(uri: str) -> None:
     assert lance.dataset(uri).to_table(filter="day = 1")["v"].to_pylist() == [10, 11]
 
 
-def test_an_update_of_pylance_that_moves_rows_into_the_predicate_is_replaced_too(uri: str) -> None:
+def test_rows_that_a_pylance_update_makes_match_the_predicate_are_replaced_too(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=2)
     stale = lance_core.dataset(uri)
     lance.dataset(uri).update({"day": "2"}, where="day = 3")
@@ -94,11 +94,11 @@ def test_simultaneous_replacements_of_different_days_all_take_effect(tmp_path: P
 
 
 @pytest.mark.slow
-def test_simultaneous_replacements_of_the_same_day_leave_the_rows_of_exactly_one(tmp_path: Path) -> None:
+def test_simultaneous_replacements_of_the_same_day_leave_the_rows_of_exactly_one_writer(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri)
     answers = _race(*(_start("lance_core", uri, 7, first, 5) for first in (100, 200)))
-    # The first of all finds nothing, and every other one the row of the one before.
+    # The first replacement finds no row, and each later one finds the row of its predecessor.
     assert sorted(deleted for each in answers for deleted in each) == [0] + [1] * 9
     assert _values(uri) in ([10, 11, 20, 21, 30, 104], [10, 11, 20, 21, 30, 204])
 

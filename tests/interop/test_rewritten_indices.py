@@ -25,7 +25,7 @@ def _rows(start: int, stop: int) -> pa.Table:
 
 @pytest.fixture(scope="module", params=["addresses", "stable"])
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An indexed table, and beside it a copy that the reference has compacted."""
+    """An indexed table, and a copy that the reference has compacted."""
     path = tmp_path_factory.mktemp(request.param)
     uri = str(path / "t")
     dataset = lance.write_dataset(
@@ -46,7 +46,7 @@ def uri(base: Path, tmp_path: Path) -> str:
 
 
 def _planned(uri: str) -> LanceOperation.Rewrite:
-    """What the reference committed to compact the twin; the table gets the files."""
+    """Return the operation with which the reference compacted the copy, and copy its files to the table."""
     ours = lance_core.dataset(f"{uri}-twin")
     for directory in ("data", "_indices"):
         shutil.copytree(f"{uri}-twin/{directory}", f"{uri}/{directory}", dirs_exist_ok=True)
@@ -105,7 +105,7 @@ def test_a_rewrite_whose_fragment_id_was_taken_in_the_meantime_is_refused(uri: s
     read_version = lance_core.dataset(uri).version
     lance_core.write_dataset(_rows(60, 70), uri, mode="append")
     with pytest.raises(lance_core.errors.InvalidInputError, match="must be unused"):
-        # The new fragment took the id for which the indices were rewritten: nobody had reserved it.
+        # The new fragment took the unreserved id for which the indices were rewritten.
         lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
     _check_queries(uri)
 
@@ -152,7 +152,7 @@ def test_rewritten_index_that_does_not_fit_is_refused(uri: str) -> None:
 
 
 def test_a_rewrite_of_a_partly_indexed_group_is_refused(uri: str) -> None:
-    """Both refuse it: the index would answer for rows that it does not hold."""
+    """Both libraries refuse it, because the index would claim to cover rows that it does not contain."""
     lance.write_dataset(_rows(60, 70), uri, mode="append")
     twin = f"{uri}-other"
     shutil.copytree(uri, twin)

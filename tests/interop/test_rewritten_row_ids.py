@@ -81,7 +81,7 @@ def test_a_table_with_wrong_row_ids_is_corrupt_for_lance_core_and_pylance(uri: s
 
 
 def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
-    """Move one row of the first fragment, as it says, into a new one."""
+    """Commit an update that claims to move one row of the first fragment into a new one."""
     changed = lance.dataset(uri).get_fragments()[0].delete(deletes)
     operation = LanceOperation.Update(
         updated_fragments=[_ours(changed)], new_fragments=[_ours(_new(uri, row_ids, [9]))], update_mode="rewrite_rows"
@@ -96,7 +96,7 @@ def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
         (3, "row id 3, which occurs in no updated or removed fragment"),
     ],
 )
-def test_an_update_whose_row_ids_are_not_those_of_the_moved_rows_is_refused(uri: str, row_id: int, detail: str) -> None:
+def test_an_update_with_wrong_ids_for_its_moved_rows_is_refused(uri: str, row_id: int, detail: str) -> None:
     with pytest.raises(InvalidInputError, match=detail):
         _update(uri, [row_id], deletes="a = 3")
     assert lance.dataset(uri).version == 2

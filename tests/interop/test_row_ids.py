@@ -1,4 +1,4 @@
-"""Row ids and row versions are equal in both implementations after any changes by either of them."""
+"""Row ids and row versions are equal in both implementations after changes by either implementation."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_row_ids_and_versions_equal_those_of_pylance_in_every_version(tables: di
     lineage = assert_same_lineage(tables[table], every_version=True)
     assert len(lineage) == 83
     if table != "plain":
-        # Row 15 was created with the table, moved, compacted and merged into: its id stayed.
+        # Row 15 was created with the table, moved, compacted, and updated by a merge, and kept its id.
         assert lineage[15][:2] == (15, 1)
         assert lineage[85][1] == lineage[85][2]
 
@@ -106,7 +106,7 @@ def test_rows_taken_by_position_equal_those_of_pylance(
 
 @TABLES
 def test_row_versions_of_taken_rows_equal_those_of_pylance(tables: dict[str, str], table: str) -> None:
-    """The reference does not take them in every order; what is asked for in the order of rows, it does."""
+    """The reference returns them correctly only for positions in ascending order."""
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     columns = ["_row_last_updated_at_version", "a", "_rowoffset", "_row_created_at_version"]
     assert ours.take([0, 40, 82], columns[:3]).equals(theirs.take([0, 40, 82], columns[:3]))
@@ -134,7 +134,7 @@ def test_rows_taken_by_row_id_equal_those_of_pylance(
         with pytest.raises(RowOutOfRangeError, match="but row 9999 was requested"):
             ours._take_rows([everything[0] + 9999])
     else:
-        # Deleted, never given.
+        # Deleted ids, and ids that were never assigned.
         assert ours._take_rows([16, 5, 10**9], columns).equals(theirs._take_rows([16, 5, 10**9], columns))
     with pytest.raises(RowOutOfRangeError, match="negative"):
         ours._take_rows([-1])
@@ -163,7 +163,7 @@ def test_the_delta_between_any_versions_equals_that_of_pylance(tables: dict[str,
                 assert mine.get_deleted_row_ids().read_all().equals(yours.get_deleted_row_ids().read_all())
     mine = ours.delta(compared_against=2)
     assert mine.get_inserted_rows().schema.equals(theirs.delta(2).get_inserted_rows().schema)
-    # pylance cannot spell a rewrite in a list of transactions; the others are the same.
+    # pylance cannot represent a rewrite in a list of transactions; the other transactions are the same.
     found = ours.delta(begin_version=0, end_version=3 if table == "spilled" else 2).list_transactions()
     expected = theirs.delta(begin_version=0, end_version=3 if table == "spilled" else 2).list_transactions()
     assert [each.uuid for each in found] == [each.uuid for each in expected]
@@ -204,8 +204,8 @@ def test_deletes_by_row_id_columns_leave_the_same_rows_as_pylance(
 
 
 @pytest.mark.parametrize("ids", [[2**63], [2**64 - 1], [5, 2**63 + 1, 15], np.array([2**63, 6], np.uint64)], ids=str)
-def test_row_ids_of_64_bits_are_accepted(tables: dict[str, str], ids: object) -> None:
-    """Ids that were never given, in the upper half of what a row id may be."""
+def test_row_ids_in_the_upper_half_of_the_64_bit_range_can_be_taken(tables: dict[str, str], ids: object) -> None:
+    """The ids were never assigned, and the result equals that of pylance."""
     given = ids if isinstance(ids, list) else ids.tolist()
     theirs, ours = lance.dataset(tables["stable"]), lance_core.dataset(tables["stable"])
     assert ours._take_rows(ids, ["a", "_rowid"]).equals(theirs._take_rows(given, ["a", "_rowid"]))

@@ -53,18 +53,18 @@ def test_sequence_of_invalid_arrays_raises_invalid_input(ids: Any) -> None:
         RowIdSequence(ids)
 
 
-def test_sequence_in_a_column_cannot_be_read_from_metadata() -> None:
+def test_sequence_stored_in_a_column_cannot_be_read_from_metadata() -> None:
     with pytest.raises(NotSupportedError, match="stored inline"):
         RowIdSequence.from_inline_metadata(RowIdMeta("Column"))
 
 
 @pytest.mark.parametrize("document", ['{"Inline": [255]}', '{"Inline": [300]}', '{"Inline": 3000000000}', "{"])
-def test_malformed_metadata_raises_invalid_input(document: str) -> None:
+def test_malformed_row_id_metadata_raises_invalid_input(document: str) -> None:
     with pytest.raises(InvalidInputError):
         RowIdSequence.from_inline_metadata(RowIdMeta.from_json(document))
 
 
-def test_huge_range_in_metadata_is_not_expanded() -> None:
+def test_huge_row_id_range_in_metadata_is_not_expanded() -> None:
     huge = {"Inline": [10, 8, 10, 6, 16, *([255] * 4), 127]}
     with pytest.raises(InvalidInputError, match="row ids"):
         RowIdSequence.from_inline_metadata(RowIdMeta(huge))

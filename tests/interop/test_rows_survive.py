@@ -1,4 +1,4 @@
-"""Rows keep their ids and versions through operations of either implementation; edge cases of the format."""
+"""Rows keep their ids and versions in operations by either implementation, including edge cases of the format."""
 
 import io
 import shutil
@@ -74,7 +74,7 @@ STEPS: list[Step] = [
 def test_changes_by_lance_core_and_pylance_leave_the_same_row_ids_and_versions(
     tmp_path: Path, spill: bool, turns: str
 ) -> None:
-    """One table changed by the reference alone, one with steps of ours: after each step the same ids and versions."""
+    """The reference changes one table alone and another in turn with this library, with equal ids and versions."""
     reference, mixed = str(tmp_path / "reference"), str(tmp_path / "mixed")
     dataset = lance.write_dataset(rows(0, 40), reference, max_rows_per_file=10, enable_stable_row_ids=True)
     if spill:
@@ -94,8 +94,8 @@ def test_changes_by_lance_core_and_pylance_leave_the_same_row_ids_and_versions(
             assert found == lineage
 
 
-def test_bitmaps_begin_with_the_lowest_bit(tmp_path: Path) -> None:
-    """Updated rows 5, 15 and 16 of a hundred: 5..17 and the bits 0, 10 and 11."""
+def test_bits_of_a_row_id_bitmap_start_with_the_lowest_bit(tmp_path: Path) -> None:
+    """Ids of the updated rows 5, 15, and 16: the range 5..17 with bits 0, 10, and 11 set."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 100), uri, enable_stable_row_ids=True)
     update_by_ours(uri, 5, 15, 16)
@@ -109,8 +109,8 @@ def test_bitmaps_begin_with_the_lowest_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_only_the_length_of_a_row_version_run_is_significant(tmp_path: Path, library: object) -> None:
-    """Rows of five versions, deletes in two fragments: after a compaction every row has the versions it had."""
+def test_a_compaction_uses_only_the_lengths_of_row_version_runs(tmp_path: Path, library: object) -> None:
+    """A compaction keeps the row versions of rows from five versions, with deletes in two fragments."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 10), uri, enable_stable_row_ids=True)
     lance.write_dataset(rows(10, 20), uri, mode="append")
@@ -135,8 +135,8 @@ def _deletion_files(uri: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_deletion_files_have_a_fixed_schema_and_need_no_order(tmp_path: Path, compression: str | None) -> None:
-    """The reference lists rows in the order of a hash table, ours ascending; both read either, however compressed."""
+def test_deletion_files_have_a_fixed_schema_and_may_be_unsorted(tmp_path: Path, compression: str | None) -> None:
+    """The reference writes rows in hash order, this library in ascending order; both read either, compressed or not."""
     uri, count = str(tmp_path / "t"), 300
     lance.write_dataset(rows(0, 1000), uri)
     lance.dataset(uri).delete(f"a < {count}")
@@ -167,7 +167,7 @@ def test_deletion_files_have_a_fixed_schema_and_need_no_order(tmp_path: Path, co
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_a_new_column_also_has_values_for_deleted_rows(tmp_path: Path, stable: bool) -> None:
-    """A file with as many rows as are alive is refused; one for all rows shows those of the rows that are alive."""
+    """A file with values for live rows only is refused; from a file with values for all rows, live rows are read."""
     uri = str(tmp_path / "t")
     dataset = lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     dataset.delete("a in (0, 4, 9, 15)")
@@ -201,7 +201,7 @@ def test_a_new_column_also_has_values_for_deleted_rows(tmp_path: Path, stable: b
 
 
 def _with_sequence(uri: str, **changes: bytes) -> lance_core.LanceDataset:
-    """The table as if the manifest had other sequences for fragment 0."""
+    """Return the table with other row id sequences of fragment 0 in its manifest."""
     dataset = lance_core.dataset(uri)
     message = type(dataset.manifest.message)()
     message.CopyFrom(dataset.manifest.message)
@@ -245,7 +245,7 @@ def _runs(*stops: int) -> bytes:
     ids=str,
 )
 def test_hostile_row_id_sequences_are_refused(hostile: str, changes: dict[str, bytes]) -> None:
-    """None of them is unpacked: a range of 2 ** 32 ids would be 32 GiB."""
+    """No sequence is expanded: a range of 2 ** 32 ids would need 32 GiB."""
     dataset = _with_sequence(hostile, **changes)
     columns = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
     with pytest.raises(CorruptDataError, match="row lineage of fragment 0"):
@@ -288,7 +288,7 @@ def test_a_table_with_row_ids_in_only_some_fragments_is_refused(hostile: str) ->
 
 
 def test_row_id_sequences_after_a_compaction_equal_those_of_pylance(tmp_path: Path) -> None:
-    """Segments are kept apart and each gets its own form; those of row ids are the same, byte for byte."""
+    """Each segment keeps its own encoding, and the sequences have the same bytes."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100, enable_stable_row_ids=True)
     lance.dataset(uri).update({"s": "'moved'"}, where="a in (150, 7, 290)")

@@ -38,7 +38,7 @@ def proxy(server: S3Server) -> Iterator[FaultProxy]:
 
 @pytest.mark.parametrize(("first", "second"), CHAINS)
 @pytest.mark.sampled(1)
-def test_lance_core_and_pylance_continue_tables_of_each_other_on_s3(server: S3Server, first: str, second: str) -> None:
+def test_lance_core_and_pylance_change_each_others_tables_on_s3(server: S3Server, first: str, second: str) -> None:
     uri, options = server.uri(), server.options()
     one, two = LIBRARIES[first], LIBRARIES[second]
     one.write_dataset(ROWS, uri, storage_options=options)
@@ -73,12 +73,12 @@ def test_maintenance_on_s3_keeps_every_row_for_lance_core_and_pylance(server: S3
         ]
 
 
-def test_dataset_names_on_s3_mean_the_same_objects_as_in_pylance(server: S3Server) -> None:
+def test_dataset_names_on_s3_refer_to_the_same_objects_as_in_pylance(server: S3Server) -> None:
     for name in ("a b.lance", "ü.lance", "deep/er.lance"):
         lance.write_dataset(ROWS, server.uri(name), storage_options=server.options())
         assert lance_core.dataset(server.uri(name), storage_options=server.options()).count_rows() == 100
     assert lance_core.dataset(server.uri("a%20b.lance"), storage_options=server.options()).count_rows() == 100
-    # The reference reads both as another table, "a b.lance" without the rest.
+    # The reference takes both for another table, "a b.lance".
     for name in ("x?y.lance", "x#y.lance", "x//y.lance"):
         with pytest.raises(lance_core.InvalidInputError):
             lance_core.dataset(server.uri(name), storage_options=server.options())
@@ -95,7 +95,7 @@ def test_many_scattered_rows_of_a_large_table_on_s3_are_read(server: S3Server) -
     assert lance_core.dataset(uri, storage_options=options).to_table() == rows
 
 
-def test_opening_a_dataset_takes_two_requests(server: S3Server, proxy: FaultProxy) -> None:
+def test_opening_a_dataset_on_s3_takes_two_requests(server: S3Server, proxy: FaultProxy) -> None:
     uri = server.uri()
     for _ in range(5):
         lance_core.write_dataset(ROWS, uri, mode="append", storage_options=server.options())
@@ -115,7 +115,7 @@ def test_opening_a_dataset_takes_two_requests(server: S3Server, proxy: FaultProx
 
 @pytest.fixture
 def varied(server: S3Server) -> str:
-    """Versions, tags, branches, and an index."""
+    """A table with versions, tags, branches, and an index."""
     uri, options = server.uri(), server.options()
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options)
@@ -136,7 +136,7 @@ def varied(server: S3Server) -> str:
         ("", "there", 2),
         ("/tree/b/c", None, 2),
         ("/tree/b/c", 4, 1),
-        # Nothing says that this is a branch, before its tag is not found below it.
+        # That this is a branch is known only after the tag was not found below it.
         ("/tree/b/c", "there", 5),
     ],
 )
@@ -168,7 +168,7 @@ def test_opening_a_branch_from_a_handle_of_the_main_branch_takes_two_requests(
         assert proxy.methods() == ["GET"] * requests, version
 
 
-def test_a_manifest_of_many_fragments_is_read_with_one_request(server: S3Server, proxy: FaultProxy) -> None:
+def test_a_manifest_of_many_fragments_on_s3_is_read_with_one_request(server: S3Server, proxy: FaultProxy) -> None:
     uri, options = server.uri(), server.options()
     first = lance_core.write_dataset(ROWS, uri, storage_options=options)
     message = pb_table.Manifest()
@@ -189,7 +189,7 @@ def test_a_manifest_of_many_fragments_is_read_with_one_request(server: S3Server,
     assert lance.dataset(uri, storage_options=options).count_rows() == 1_000_000
 
 
-def test_an_append_takes_seven_requests(server: S3Server, proxy: FaultProxy) -> None:
+def test_an_append_on_s3_takes_seven_requests(server: S3Server, proxy: FaultProxy) -> None:
     uri = server.uri()
     options = server.options(aws_endpoint=proxy.endpoint)
     lance_core.write_dataset(ROWS, uri, storage_options=options)
@@ -221,7 +221,7 @@ def test_an_incorrect_version_hint_in_a_directory_bucket_does_not_mislead_reader
 
 @pytest.mark.slow
 def test_a_writer_that_dies_during_an_upload_changes_nothing(server: S3Server) -> None:
-    """Row 1s of the table of crashes: only a rule of the bucket removes such an upload."""
+    """Row 1s of the crash table: only a lifecycle rule of the bucket removes such an upload."""
     uri, options = server.uri(), server.options()
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     program = f"""
@@ -254,7 +254,7 @@ def test_forked_processes_have_their_own_connections(server: S3Server) -> None:
         assert pool.starmap(_count_rows, [(uri, options)] * 4) == [100] * 4
     child = os.fork()
     if child == 0:
-        # The handle itself, made before the fork.
+        # The handle itself was created before the fork.
         os._exit(0 if dataset.to_table().num_rows == 100 and dataset.latest_version == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert dataset.to_table() == ROWS
@@ -283,7 +283,7 @@ def test_credentials_from_the_environment_are_used(
 
 
 def test_a_clone_on_s3_reads_the_data_of_its_source(server: S3Server) -> None:
-    """A clone's data stays in the dataset that it was made from."""
+    """The data of a clone remains in its source."""
     uri, clone, options = server.uri(), server.uri(), server.options()
     source = lance.write_dataset(ROWS, uri, storage_options=options)
     source.shallow_clone(clone, 1, storage_options=options)

@@ -73,7 +73,7 @@ DEFAULTS: list[dict[str, Any] | None] = [
 
 @pytest.fixture(scope="module", params=[False, True], ids=["addresses", "stable ids"])
 def uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Ninety rows in four fragments; every tenth row is deleted."""
+    """A table of ninety rows in four fragments; every tenth row is deleted."""
     uri = str(tmp_path_factory.mktemp("scan") / "table.lance")
     table = pa.table({"a": np.arange(100), "s": [f"text {row % 7}" for row in range(100)]})
     dataset = lance.write_dataset(table, uri, max_rows_per_file=30, enable_stable_row_ids=request.param)
@@ -93,7 +93,7 @@ def test_scan_returns_the_same_rows_as_pylance_regardless_of_batch_limits(uri: s
         assert _sizes(ours, arguments) == _sizes(theirs, arguments)
 
 
-def test_batches_limited_in_bytes_respect_the_limit_unless_they_have_one_row(uri: str) -> None:
+def test_batches_exceed_the_byte_limit_only_if_they_have_one_row(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     batches = list(dataset.to_batches(batch_size_bytes=200))
     assert max(batch.nbytes for batch in batches) <= 200
@@ -174,7 +174,7 @@ def test_set_of_row_ids_is_serialized_as_in_pylance() -> None:
         assert serialize_row_addrs(rows) == their_rows(rows)
 
 
-def test_entry_without_a_bitmap_represents_a_whole_fragment(uri: str) -> None:
+def test_row_id_set_entry_without_a_bitmap_selects_the_entire_fragment(uri: str) -> None:
     whole = bytes.fromhex("010000000000000000000000")
     ours, theirs = (module.dataset(uri).scanner(row_addr_allowlist=whole).to_table() for module in (lance_core, lance))
     assert ours.equals(theirs)
@@ -208,7 +208,7 @@ def _relatives(dataset: Any) -> list[Any]:
     return [dataset.checkout_version(1), copy.copy(dataset), pickle.loads(pickle.dumps(dataset))]
 
 
-def test_opening_a_branch_or_a_time_keeps_the_default_scan_options(tmp_path: Path) -> None:
+def test_opening_a_branch_or_a_version_by_time_keeps_the_default_scan_options(tmp_path: Path) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2]}), str(tmp_path / "t"))
     options = {"with_row_id": True}
     dataset = lance_core.dataset(str(tmp_path / "t"), default_scan_options=options, asof="2999-01-01")
@@ -229,7 +229,7 @@ def test_unknown_default_scan_option_fails_each_scan(uri: str, options: dict[str
         lance_core.dataset(uri, default_scan_options=options).to_table()
 
 
-def test_methods_and_parameters_of_the_builder_equal_those_of_pylance(uri: str) -> None:
+def test_methods_and_parameters_of_the_scanner_builder_equal_those_of_pylance(uri: str) -> None:
     ours, theirs = ({name for name in dir(each) if not name.startswith("_")} for each in (ScannerBuilder, TheirBuilder))
     assert ours == theirs
 
@@ -247,7 +247,7 @@ def test_methods_and_parameters_of_the_builder_equal_those_of_pylance(uri: str) 
     ],
     ids=str,
 )
-def test_builder_plans_the_same_scan_as_in_pylance(uri: str, calls: list[tuple[Any, ...]]) -> None:
+def test_scanner_builder_plans_the_same_scan_as_in_pylance(uri: str, calls: list[tuple[Any, ...]]) -> None:
     tables = []
     for module, kind in ((lance_core, ScannerBuilder), (lance, TheirBuilder)):
         builder = kind(module.dataset(uri))
@@ -257,7 +257,7 @@ def test_builder_plans_the_same_scan_as_in_pylance(uri: str, calls: list[tuple[A
     assert tables[0] == tables[1]
 
 
-def test_builder_scans_the_given_fragments_in_their_order(uri: str) -> None:
+def test_scanner_builder_scans_the_given_fragments_in_the_given_order(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     fragments = [dataset.get_fragment(2), dataset.get_fragment(0)]
     rows = ScannerBuilder(dataset).with_fragments(fragments).to_scanner().to_table()

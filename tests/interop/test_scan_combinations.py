@@ -32,7 +32,7 @@ REFUSED_BY_PYLANCE = "with_deleted_rows / only_indexed_fragments are not support
 
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Tables with deleted rows; those with stable row ids are compacted."""
+    """The URIs of tables with deleted rows; those with stable row ids are compacted."""
     table = pa.table(
         {
             "a": [None if row % 13 == 5 else row for row in range(NUM_ROWS)],

@@ -15,7 +15,9 @@ both = pytest.mark.parametrize("library", [lance, lance_core])
 
 
 @both
-def test_versions_of_a_handle_share_a_session_and_other_handles_do_not(library: ModuleType, tmp_path: Path) -> None:
+def test_versions_opened_from_a_handle_share_its_session_and_new_handles_do_not(
+    library: ModuleType, tmp_path: Path
+) -> None:
     uri = str(tmp_path / "t.lance")
     dataset = library.write_dataset(pa.table({"a": [1]}), uri)
     session = dataset.session()
@@ -53,7 +55,7 @@ def test_session_size_that_does_not_fit_into_64_bits_raises_invalid_input() -> N
         lance_core.Session(metadata_cache_size_bytes=2**64)
 
 
-def test_session_accepts_the_same_positional_arguments_as_in_pylance() -> None:
+def test_session_constructor_accepts_the_same_positional_arguments_as_in_pylance() -> None:
     ours = list(inspect.signature(lance_core.Session).parameters)
     assert ours == list(inspect.signature(lance.Session).parameters)[: len(ours)]
 

@@ -1,4 +1,4 @@
-"""Tables that store row ids and row versions in hidden columns of data files: read, and changed by both in turn."""
+"""Tables that store row ids and row versions in hidden columns of data files are read and changed by both libraries."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SPILLED = 2048
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """All ids and versions of fragment 0 in its data file; ids and creations of fragment 1 in a file of their own."""
+    """A table with all ids and versions of fragment 0 in its data file, and some of fragment 1 in a separate file."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10, enable_stable_row_ids=True).update_config(SPILL)
     lance.write_dataset(rows(20, 30), uri, mode="append")
@@ -32,13 +32,13 @@ def uri(tmp_path: Path) -> str:
 
 
 def hidden_fields(uri: str) -> list[set[int]]:
-    """The hidden columns of each fragment."""
+    """Return the hidden columns of each fragment."""
     fragments = lance_core.dataset(uri).manifest.message.fragments
     return [{each for file in fragment.files for each in file.fields if each < 0} for fragment in fragments]
 
 
 def is_flagged(uri: str) -> bool:
-    """Whether both words say that lineage was spilled."""
+    """Return whether both flag words record spilled lineage."""
     message = lance_core.dataset(uri).manifest.message
     words = (message.reader_feature_flags & SPILLED, message.writer_feature_flags & SPILLED)
     assert words[0] == words[1]
@@ -107,7 +107,7 @@ def test_pylance_compactions_after_lance_core_changes_keep_spilled_row_ids(uri: 
 
 
 def test_a_pylance_compaction_committed_by_lance_core_keeps_spilled_row_ids(uri: str) -> None:
-    """Fragments that bring hidden columns along set the flag, also in a table that has not had it."""
+    """Fragments with hidden columns set the flag, even in a table without the flag."""
     before = assert_same_lineage(uri)
     dataset = lance.dataset(uri)
     [task] = lance.optimize.Compaction.plan(dataset, {"target_rows_per_fragment": 100}).tasks
@@ -130,7 +130,7 @@ def test_the_delta_of_spilled_row_ids_equals_that_of_pylance(uri: str) -> None:
 
 
 def test_a_new_column_keeps_spilled_row_ids_and_versions(uri: str) -> None:
-    """The fragments go through the hands of users, who spell hidden columns as the reference does."""
+    """Users receive and return the fragments, with hidden columns in the form of the reference."""
     before = assert_same_lineage(uri)
     dataset = lance_core.dataset(uri)
     fragments = []
@@ -152,7 +152,7 @@ def test_a_new_column_keeps_spilled_row_ids_and_versions(uri: str) -> None:
 
 
 def test_a_merge_computed_by_pylance_keeps_spilled_row_ids(uri: str) -> None:
-    """Its new fragment brings the ids of moved rows in a hidden column of its own."""
+    """The new fragment contains the ids of moved rows in a hidden column."""
     merge = lance.dataset(uri).merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
     transaction, _ = merge.execute_uncommitted(pa.concat_tables([rows(4, 9, "merged"), rows(75, 80, "merged")]))
     assert any(field < 0 for file in transaction.operation.new_fragments[0].files for field in file.fields)
@@ -214,7 +214,7 @@ def test_rows_are_found_by_spilled_row_id(uri: str) -> None:
 
 
 def _changed(uri: str, change: object) -> lance_core.LanceDataset:
-    """The table as if its manifest had been changed."""
+    """Return the table with a changed manifest."""
     dataset = lance_core.dataset(uri)
     message = type(dataset.manifest.message)()
     message.CopyFrom(dataset.manifest.message)

@@ -299,7 +299,7 @@ def test_a_statement_that_writes_is_refused(uri: str, tmp_path: Path, sql: str) 
 @pytest.mark.parametrize(
     ("given", "in_sql"), [("foo", "foo"), ("Foo", "FOO"), ("a b", '"a b"'), ("select", '"select"')]
 )
-def test_the_table_can_be_renamed(uri: str, given: str, in_sql: str) -> None:
+def test_the_table_of_a_query_can_be_renamed(uri: str, given: str, in_sql: str) -> None:
     for library in (lance, lance_core):
         query = library.dataset(uri).sql(f"select max(k) as m from {in_sql}").table_name(given).build()
         assert pa.Table.from_batches(query.to_batch_records()).to_pydict() == {"m": [NUM_ROWS - 1]}
@@ -307,7 +307,7 @@ def test_the_table_can_be_renamed(uri: str, given: str, in_sql: str) -> None:
         lance_core.dataset(uri).sql("select * from dataset").table_name(given).build().to_batch_records()
 
 
-def test_batches_have_at_most_the_requested_number_of_rows(uri: str) -> None:
+def test_query_batches_have_at_most_the_requested_number_of_rows(uri: str) -> None:
     for library in (lance, lance_core):
         query = library.dataset(uri).sql("select k from dataset order by k").batch_size(7).build()
         batches = query.to_batch_records()
@@ -331,13 +331,13 @@ def test_a_query_can_be_executed_again_and_sees_the_version_of_its_handle(tmp_pa
         ({"table_name": 5}, InvalidTypeError),
     ],
 )
-def test_invalid_settings_are_refused_when_they_are_given(uri: str, arguments: dict[str, Any], error: type) -> None:
+def test_invalid_query_settings_are_refused_immediately(uri: str, arguments: dict[str, Any], error: type) -> None:
     [(name, value)] = arguments.items()
     with pytest.raises(error):
         getattr(lance_core.dataset(uri).sql("select 1"), name)(value)
 
 
-def test_blobs_are_descriptors_or_values(tmp_path: Path) -> None:
+def test_sql_queries_return_blobs_as_descriptors_or_values(tmp_path: Path) -> None:
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     rows = pa.table([pa.array([b"abc", b"d"], pa.large_binary())], schema=pa.schema([field]))
     lance.write_dataset(rows, tmp_path / "t.lance", data_storage_version="2.1")
@@ -351,7 +351,7 @@ def test_blobs_are_descriptors_or_values(tmp_path: Path) -> None:
     assert batch.column(0)[0].as_py()["size"] == 3
 
 
-def test_an_error_of_the_scan_keeps_its_class(tmp_path: Path) -> None:
+def test_a_scan_error_in_a_query_keeps_its_class(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(pa.table({"k": range(100)}), tmp_path / "t.lance")
     (path,) = (tmp_path / "t.lance" / "data").iterdir()
     path.write_bytes(b"x" * path.stat().st_size)
@@ -389,7 +389,7 @@ def test_a_forked_process_refuses_a_query_instead_of_waiting_forever(uri: str) -
 
 
 def test_failed_and_abandoned_results_can_be_collected_during_the_scan_of_another_query(uri: str) -> None:
-    """The objects of their scans are not freed by a thread that does not have the lock of the interpreter."""
+    """The objects of their scans must not be freed by a thread that does not hold the interpreter lock."""
     program = textwrap.dedent(
         """
         import gc, sys

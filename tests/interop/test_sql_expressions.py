@@ -69,7 +69,7 @@ def test_columns_named_like_keywords_can_be_used_without_quotes(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("text", "num_rows"), [("case > 1", 2), ("Case in (1, 2)", 2), ("end = 3 and case::int > 1", 1)]
 )
-def test_columns_named_case_can_be_filtered(tmp_path: Path, text: str, num_rows: int) -> None:
+def test_filters_can_use_columns_named_case(tmp_path: Path, text: str, num_rows: int) -> None:
     lance.write_dataset(NAMED_LIKE_KEYWORDS, tmp_path)
     counts = [library.dataset(tmp_path).count_rows(text) for library in (lance, lance_core)]
     assert counts == [num_rows, num_rows]
@@ -97,14 +97,14 @@ def test_expressions_return_as_many_rows_as_the_batch_without_columns_or_rows() 
     assert (empty.num_rows, empty.schema.names) == (0, ["a"])
 
 
-def test_a_value_that_cannot_be_computed_leaves_the_expression_usable() -> None:
+def test_an_expression_can_be_used_again_after_an_evaluation_error() -> None:
     expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "10 / i"})
     with pytest.raises(InvalidInputError, match="Divide by zero"):
         expressions.evaluate([pa.array([0])], 1)
     assert expressions.evaluate([pa.array([5])], 1)["a"].to_pylist() == [2]
 
 
-def test_threads_that_share_an_expression_get_the_rows_of_their_batches() -> None:
+def test_threads_that_share_an_expression_get_the_results_of_their_own_batches() -> None:
     expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "round(i) + 1"})
     failures = []
 
@@ -122,7 +122,7 @@ def test_threads_that_share_an_expression_get_the_rows_of_their_batches() -> Non
     assert failures == []
 
 
-def test_a_forked_process_evaluates_an_expression_of_its_parent() -> None:
+def test_a_forked_process_can_evaluate_an_expression_of_its_parent() -> None:
     expressions = SqlExpressions.plan(schema_from_arrow(ROWS.schema), {"a": "i + 1"})
     expressions.evaluate([pa.array([1])], 1)
     child = os.fork()
@@ -131,7 +131,7 @@ def test_a_forked_process_evaluates_an_expression_of_its_parent() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_forked_process_filters_a_dataset_that_its_parent_has_filtered(tmp_path: Path) -> None:
+def test_a_forked_process_can_filter_a_dataset_that_its_parent_has_filtered(tmp_path: Path) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path)
     assert dataset.count_rows("round(f) = 2") == 1
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Indices that were built or defined before a change never return old values, and are kept."""
+"""Indices built or defined before a change are kept, and never return old values."""
 
 import glob
 import json
@@ -26,7 +26,7 @@ I64 = pa.int64()
 
 
 def _take_back(uri: str, library: ModuleType) -> Any:
-    """The index that the latest version adds, as if its files were written and its commit not made yet."""
+    """Return the index that the latest version adds, after undoing its commit but keeping its files."""
     latest = library.dataset(uri)
     index = latest.read_transaction(latest.version).operation.new_indices[0]
     Path(min(glob.glob(f"{uri}/_versions/*.manifest"))).unlink()
@@ -136,13 +136,13 @@ def _merged(library: ModuleType, uri: str) -> None:
 def test_an_empty_vector_index_is_kept(tmp_path: Path, library: ModuleType, change: Any) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
-    # Too few rows to train it: only its parameters are there.
+    # There are too few rows for training, so that only its parameters exist.
     lance.dataset(uri).create_index("v", "IVF_PQ", name="pq", num_partitions=1, num_sub_vectors=2)
     change(library, uri)
     assert [(each["name"], list(each["fragment_ids"])) for each in lance.dataset(uri).list_indices()] == [("pq", [])]
 
 
-def test_an_empty_vector_index_is_filled_after_changes_of_lance_core(tmp_path: Path) -> None:
+def test_pylance_can_fill_an_empty_vector_index_after_changes_by_lance_core(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     lance.dataset(uri).create_index("v", "IVF_PQ", name="pq", num_partitions=1, num_sub_vectors=2)

@@ -146,7 +146,7 @@ COLUMNS = _columns()
 @every_version
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(20)
-def test_pylance_reads_every_encoding_that_is_written(tmp_path: Path, name: str, version: str) -> None:
+def test_pylance_reads_every_encoding_that_lance_core_writes(tmp_path: Path, name: str, version: str) -> None:
     array, metadata = COLUMNS[name]
     table = _column(array, metadata)
     _write(LanceFileWriter, tmp_path / "one.lance", table, version)
@@ -156,7 +156,7 @@ def test_pylance_reads_every_encoding_that_is_written(tmp_path: Path, name: str,
 
 
 def _describe(path: Path) -> str:
-    """The encodings of all pages of the first column."""
+    """Return the encodings of all pages of the first column."""
     reader = FileReader.open(LocalStore(), str(path))
     (column,) = reader.metadata.columns([0])
     encodings = []
@@ -171,8 +171,8 @@ def _describe(path: Path) -> str:
 
 
 @every_version
-def test_encodings_are_those_that_the_field_metadata_request(tmp_path: Path, version: str) -> None:
-    """The columns above use the encodings that they are named after."""
+def test_field_metadata_selects_the_encoding(tmp_path: Path, version: str) -> None:
+    """Each column above is named after the encoding that it requests."""
     expected = {
         "packed_32": "inline_bitpacking[32]",
         "runs": "rle(",
@@ -198,7 +198,7 @@ def test_encodings_are_those_that_the_field_metadata_request(tmp_path: Path, ver
 
 
 def _benchmark_columns(num_rows: int) -> dict[str, pa.Array]:
-    """The columns of ``benchmarks/bench_file.py``, smaller."""
+    """Return the columns of ``benchmarks/bench_file.py``, with fewer rows."""
     random = np.random.default_rng(11)
     words = np.array([f"word{index}" for index in random.integers(0, 10**6, 3000)])
     texts = [" ".join(random.choice(words, 40))[:200] for _ in range(num_rows // 5)]
@@ -249,7 +249,7 @@ def test_files_are_not_larger_than_those_of_pylance(tmp_path: Path, version: str
 
 
 @pytest.mark.slow
-def test_the_bytes_of_a_file_do_not_depend_on_the_threads(tmp_path: Path) -> None:
+def test_the_bytes_of_a_file_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     columns = _benchmark_columns(100_000)
     table = pa.table({name: columns[name] for name in ("sequence", "strings", "lists", "structs", "names")})
     written = []
@@ -301,7 +301,7 @@ def test_columns_that_cannot_be_read_back_are_refused_before_a_byte_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nulls_in_packed_members_are_refused(tmp_path: Path) -> None:
+def test_nulls_in_packed_struct_members_are_refused(tmp_path: Path) -> None:
     table = _column(pa.array([{"a": 1}, {"a": None}], pa.struct([("a", pa.int32())])), {"packed": "true"})
     with pytest.raises(NotSupportedError, match="'a' has a null"):
         _write(LanceFileWriter, tmp_path / "f.lance", table, "2.2")
@@ -322,8 +322,8 @@ def test_packed_structs_with_strings_are_read_by_lance_core_and_pylance(tmp_path
         _assert_both_read(tmp_path / "f.lance", _column(array))
 
 
-def test_structs_with_lists_whose_pages_differ_in_nulls_are_read_by_both(tmp_path: Path) -> None:
-    """pylance reads such a column only if every page calls the layers nullable."""
+def test_structs_with_lists_whose_pages_differ_in_nulls_are_read_by_both_libraries(tmp_path: Path) -> None:
+    """pylance reads such a column only if every page declares the layers nullable."""
     dtype = pa.struct([("a", pa.list_(pa.int32())), ("b", pa.struct([("c", pa.list_(pa.string()))]))])
     full: dict[str, Any] = {"a": [1, 2], "b": {"c": ["x"]}}
     pages = [

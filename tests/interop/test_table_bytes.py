@@ -57,8 +57,8 @@ def test_data_files_of_2_0_tables_equal_those_of_pylance(tmp_path: Path, name: s
     assert written(lance_core, table, tmp_path / "a", "2.0") == written(lance, table, tmp_path / "b", "2.0")
 
 
-def test_files_of_json_are_equal_but_for_the_order_of_metadata(tmp_path: Path) -> None:
-    # Of two metadata keys pylance writes either first, and it leaves out the length of an empty value.
+def test_files_with_json_equal_those_of_pylance_except_for_the_order_of_metadata(tmp_path: Path) -> None:
+    # pylance writes two metadata keys in either order, and omits the length of an empty value.
     table = pa.table({"j": pa.array(['{"a": 1}', None, "[1, 2]"], pa.json_())})
     parts = []
     for module in (lance, lance_core):
@@ -72,9 +72,7 @@ def test_files_of_json_are_equal_but_for_the_order_of_metadata(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", DICTIONARIES)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_dictionary_marks_in_the_fields_of_tables_equal_those_of_pylance(
-    tmp_path: Path, name: str, version: str
-) -> None:
+def test_dictionary_marks_in_table_fields_equal_those_of_pylance(tmp_path: Path, name: str, version: str) -> None:
     mark = b"\x42\x00"
     table = DICTIONARIES[name]
     ours, theirs = (written(module, table, tmp_path / module.__name__, version) for module in (lance_core, lance))

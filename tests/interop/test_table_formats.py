@@ -1,4 +1,4 @@
-"""Tables of every data file version: the same operations have the same results in lance_core and pylance, in turn."""
+"""Tables of every data file version: operations have the same results when lance_core and pylance run them in turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIXING = ["2.0", "2.1", "2.2"]
 
 
 def rows(version: str, start: int, count: int) -> pa.Table:
-    """Rows that every version keeps as they are; nulls only where the version has them."""
+    """Return rows that every version preserves, with nulls only where the version supports them."""
     ids = range(start, start + count)
 
     def sparse(value: object, every: int) -> list[object]:
@@ -35,7 +35,7 @@ def rows(version: str, start: int, count: int) -> pa.Table:
 
     structs = [{"x": i, "y": [i] * (i % 3), "z": {"t": f"t{i}"}} for i in ids]
     members = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int16())), ("z", pa.struct([("t", pa.string())]))])
-    # 2.0 knows no null structs, 0.1 no nulls but those of texts.
+    # 2.0 does not support null structs, and 0.1 supports only null strings.
     if version in {"2.1", "2.2"}:
         structs = [None if i % 9 == 4 else each for i, each in zip(ids, structs, strict=True)]
     return pa.table(
@@ -59,7 +59,7 @@ def rows(version: str, start: int, count: int) -> pa.Table:
 
 
 def same(uri: str, expected: pa.Table, version: str | None = None) -> lance_core.LanceDataset:
-    """Read with both, compare with what was put in, and let both validate."""
+    """Read the table with both libraries, compare it with the expected rows, and validate it with both."""
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     assert ours.version == theirs.version
     assert ours.data_storage_version == theirs.data_storage_version
@@ -176,7 +176,7 @@ def test_fragments_are_recorded_and_committed_as_by_pylance(uri: str, tmp_path: 
         documents.append({key: value for key, value in file.items() if key not in {"path", "file_size_bytes"}})
     assert documents[0] == documents[1]
     assert lance_core.FragmentMetadata.from_json(ours[0].to_json()) == ours[0]
-    # Each library commits what the other has written.
+    # Each library commits the fragments written by the other.
     lance.LanceDataset.commit(
         uri, lance.LanceOperation.Append([lance.FragmentMetadata.from_json(_text(ours[0]))]), read_version=1
     )
@@ -193,8 +193,8 @@ def _text(fragment: lance_core.FragmentMetadata) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_columns_that_pylance_added_dropped_or_cast_are_read_and_continued(uri: str, version: str) -> None:
-    """Fragments of several data files, and files with fields that the schema has no more."""
+def test_tables_with_columns_added_dropped_or_cast_by_pylance_are_read_and_changed(uri: str, version: str) -> None:
+    """The fragments have several data files, and files contain fields that are no longer in the schema."""
     lance.write_dataset(
         rows(version, 0, 30), uri, max_rows_per_file=20, max_rows_per_group=7, data_storage_version=version
     )
@@ -225,7 +225,7 @@ def test_a_struct_keeps_members_that_were_packed_in_2_0(uri: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
-def test_columns_may_be_missing_in_appended_rows(uri: str, version: str) -> None:
+def test_nullable_columns_may_be_missing_in_appended_rows(uri: str, version: str) -> None:
     lance_core.write_dataset(rows(version, 0, 5), uri, data_storage_version=version)
     lance_core.write_dataset(rows(version, 5, 5).select(["id", "lists"]), uri, mode="append")
     table = lance_core.dataset(uri).to_table()
@@ -255,7 +255,7 @@ def test_file_versions_other_than_0_1_can_be_mixed_in_a_table(uri: str, own: str
     ours.optimize.compact_files(materialize_deletions_threshold=0.0)
     same(uri, without(expected, 2, 20), own)
     assert len(set(file_versions(uri))) == 1
-    # Once marked, always marked.
+    # Once set, the flag is kept.
     assert flags(uri) == (256, 256)
 
 
@@ -313,12 +313,12 @@ def _values(uri: str, library: object) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("creator", [lance_core, lance], ids=["ours", "theirs"])
-def test_dictionaries_of_0_1_grow_with_the_table(uri: str, creator: object) -> None:
+def test_table_dictionaries_in_0_1_grow_when_rows_are_appended(uri: str, creator: object) -> None:
     creator.write_dataset(_dictionaries(["x", "y", "x"], [1, 2, 1]), uri, data_storage_version="0.1")
     lance_core.write_dataset(_dictionaries(["z", "x"], [2, 9]), uri, mode="append", max_rows_per_file=1)
     expected = [("x", 1), ("y", 2), ("x", 1), ("z", 2), ("x", 9)]
     assert _values(uri, lance_core) == _values(uri, lance) == expected
-    # What pylance takes to append is what equals the dictionary of the table.
+    # pylance appends only rows whose dictionary equals that of the table.
     again = pa.table(
         {
             "text": pa.DictionaryArray.from_arrays(pa.array([2, 0], pa.int32()), ["x", "y", "z"]),
@@ -342,7 +342,7 @@ def test_dictionaries_of_0_1_grow_with_the_table(uri: str, creator: object) -> N
     lance_core.dataset(uri).validate()
 
 
-def test_a_0_1_table_without_rows_is_opened_by_both_libraries(uri: str) -> None:
+def test_a_table_in_format_0_1_without_rows_is_opened_by_both_libraries(uri: str) -> None:
     data = _dictionaries(["x", "y"], [1, 2])
     lance_core.write_dataset(data.slice(0, 0), uri, data_storage_version="0.1")
     assert lance.dataset(uri).count_rows() == 0
@@ -362,7 +362,7 @@ def test_fragments_with_another_dictionary_are_refused(uri: str) -> None:
 
 
 def test_fragments_written_by_pylance_add_their_dictionaries_to_the_table(uri: str) -> None:
-    """It commits such fragments without, to a table that it cannot open."""
+    """pylance commits such fragments without their dictionaries, and then cannot open the table."""
     data = _dictionaries(["p", "q"], [3, 4])
     written = their_write_fragments(data, uri, mode="create", data_storage_version="0.1")
     fragments = [lance_core.FragmentMetadata.from_json(fragment.to_json()) for fragment in written]
@@ -387,7 +387,7 @@ def test_a_manifest_without_dictionaries_can_be_read_but_not_appended_to(uri: st
     assert _values(uri, lance_core) == [("q", 4)]
 
 
-# ── What manifests say ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Versions in manifests ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _edit_manifest(uri: str, change: object, *, keep_dictionaries: bool = True) -> None:
@@ -404,7 +404,9 @@ def _edit_manifest(uri: str, change: object, *, keep_dictionaries: bool = True) 
 
 
 @pytest.mark.parametrize(("version", "early_flag"), [("0.1", 0), ("2.0", 4), ("2.0", 0), ("2.2", 0)])
-def test_early_manifests_take_the_file_version_from_their_files(uri: str, version: str, early_flag: int) -> None:
+def test_the_file_version_of_early_manifests_is_taken_from_the_data_files(
+    uri: str, version: str, early_flag: int
+) -> None:
     data = rows(version, 0, 10)
     lance.write_dataset(data, uri, data_storage_version=version)
 
@@ -438,7 +440,7 @@ def test_files_of_unsupported_versions_are_refused_by_name(uri: str, tmp_path: P
 
 
 @pytest.mark.parametrize("named", ["2.4", "stable", "0.3", ""])
-def test_tables_of_unknown_versions_are_refused_by_both(uri: str, named: str) -> None:
+def test_tables_of_unknown_versions_are_refused_by_both_libraries(uri: str, named: str) -> None:
     lance.write_dataset(rows("2.0", 0, 3), uri)
     _edit_manifest(uri, lambda message: setattr(message.data_format, "version", named))
     with pytest.raises(UnsupportedVersionError, match=f"unknown data file version '{named}'"):
@@ -460,7 +462,7 @@ def test_files_of_unknown_or_other_versions_are_named_in_the_error(uri: str) -> 
     _edit_manifest(uri, lambda message: setattr(message.fragments[0].files[0], "file_minor_version", 1))
     with pytest.raises(CorruptDataError, match=rf"data file {name} has format 2\.1, but the table has format 2\.2"):
         lance_core.dataset(uri)
-    # What the manifest says and what the file says about itself must agree.
+    # The versions recorded in the manifest and in the file must agree.
     _edit_manifest(uri, lambda message: setattr(message.data_format, "version", "2.1"))
     with pytest.raises(CorruptDataError, match=rf"{name} has format 2\.2, but the manifest records 2\.1"):
         lance_core.dataset(uri).to_table()
@@ -480,7 +482,7 @@ def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> N
 
 @pytest.mark.parametrize("rows_per_group", [1, 7, 20, 1024])
 @pytest.mark.sampled(2)
-def test_row_groups_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
+def test_row_groups_in_0_1_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
     data = rows("0.1", 0, 50)
     options = {"data_storage_version": "0.1", "max_rows_per_group": rows_per_group}
     lance_core.write_dataset(data, uri, **options)
@@ -489,7 +491,7 @@ def test_row_groups_have_the_requested_size(uri: str, tmp_path: Path, rows_per_g
     sizes = [[batch.num_rows for batch in lance.dataset(each).to_batches()] for each in (uri, other)]
     assert sizes[0] == sizes[1]
     same(uri, data, "0.1")
-    # The reference adds columns to files whose groups it finds.
+    # The reference adds columns with the existing row groups.
     lance.dataset(uri).add_columns({"twice": "id * 2"})
     same(uri, data.append_column("twice", pa.array([2 * i for i in range(50)])), "0.1")
     lance_core.write_dataset(data, uri, mode="overwrite", max_rows_per_file=30)

@@ -62,7 +62,7 @@ def test_the_parent_id_of_a_top_level_field_is_minus_one_in_ten_bytes(tmp_path: 
     for field in fields:
         data = field.SerializeToString(deterministic=True)
         assert (b"\x20" + MINUS_ONE in data) == (field.parent_id == -1)
-        # An unsigned 32-bit -1, as a careless writer has it, would be these five bytes alone.
+        # A writer that encodes -1 as an unsigned 32-bit number would write only these five bytes.
         assert b"\x20\xff\xff\xff\xff\x0f" not in data
 
 
@@ -150,7 +150,7 @@ def test_primary_keys_cannot_be_changed_afterwards(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_primary_keys_survive_the_commits_of_both(tmp_path: Path, library: ModuleType) -> None:
+def test_primary_keys_survive_commits_by_both_libraries(tmp_path: Path, library: ModuleType) -> None:
     uri = str(tmp_path / "table")
     rows = pa.table({"a": [1], "b": ["x"], "c": pa.array([1], pa.int32()), "s": [{"x": 1}]})
     rows = rows.cast(keyed(a={KEY: "true", f"{KEY}:position": "2"}, b={KEY: "true", f"{KEY}:position": "1"}))
@@ -167,7 +167,7 @@ def test_primary_keys_survive_the_commits_of_both(tmp_path: Path, library: Modul
 # --- flags ---------------------------------------------------------------------------------------
 
 
-def test_paired_feature_flags_are_always_set_in_both_words(tmp_path: Path) -> None:
+def test_paired_feature_flags_are_equal_in_both_words_of_every_manifest(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(ROWS, uri, data_storage_version="2.1")
     new = lance_core.write_fragments(ROWS, uri, data_storage_version="2.2")
@@ -192,7 +192,7 @@ def test_paired_feature_flags_are_always_set_in_both_words(tmp_path: Path) -> No
 
 
 def _decorated(uri: Path) -> None:
-    """Every field of the manifest that a table without experiments may have."""
+    """Return a table whose manifest has every field except those of experimental features."""
     dataset = lance.write_dataset(ROWS, str(uri), max_rows_per_file=5)
     dataset.create_scalar_index("a", "BTREE")
     dataset.update_config({"config": "kept"})
@@ -242,7 +242,7 @@ def test_a_commit_keeps_the_manifest_fields_that_pylance_keeps(tmp_path: Path, v
 
 
 def test_metadata_that_is_not_valid_text_is_kept(tmp_path: Path) -> None:
-    # The reference puts replacement characters in place of such bytes.
+    # The reference replaces such bytes by replacement characters.
     _decorated(tmp_path)
     path = tmp_path / "_versions" / manifest_name(lance_core.dataset(str(tmp_path)).version)
     file = parse_manifest_file(path.read_bytes(), "m")
@@ -256,7 +256,7 @@ def test_metadata_that_is_not_valid_text_is_kept(tmp_path: Path) -> None:
 
 
 def _comparable(message: pb_table.Manifest) -> dict[str, object]:
-    """Everything but what differs by nature: paths, times, names of writers, positions of sections."""
+    """Return the manifest without paths, times, writer names, and section positions, which always differ."""
     fragments = []
     for fragment in message.fragments:
         copy = pb_table.DataFragment()
@@ -335,7 +335,7 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("claimed", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_the_recorded_row_count_of_a_2023_table_is_compared_with_its_files(
+def test_the_recorded_row_count_of_a_2023_table_is_checked_against_its_files(
     tmp_path: Path, arm: str, claimed: int
 ) -> None:
     uri = tmp_path / "table"

@@ -1,4 +1,4 @@
-"""Tables of each library, read and continued by the other."""
+"""Tables of each library are read and changed by the other."""
 
 import inspect
 import json
@@ -29,7 +29,7 @@ ROWS = pa.table(
 
 
 def _same(uri: str, version: int | None = None) -> pa.Table:
-    """Read with both, compare, and let both validate."""
+    """Read the table with both libraries, compare the rows, and validate it with both."""
     ours, theirs = lance_core.dataset(uri, version=version), lance.dataset(uri, version=version)
     assert ours.version == theirs.version
     rows = ours.to_table()
@@ -52,7 +52,7 @@ def _same_versions(ours: list, theirs: list) -> None:
         assert mine == other
 
 
-def test_a_table_of_lance_core_is_read_and_continued_by_pylance(uri: str) -> None:
+def test_a_lance_core_table_is_read_and_changed_by_pylance(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, max_rows_per_file=40)
     assert _same(uri).equals(ROWS)
     lance.write_dataset(ROWS, uri, mode="append")
@@ -73,7 +73,7 @@ def test_a_table_of_lance_core_is_read_and_continued_by_pylance(uri: str) -> Non
         _same(uri, version)
 
 
-def test_a_table_of_pylance_is_read_and_continued_by_lance_core(uri: str) -> None:
+def test_a_pylance_table_is_read_and_changed_by_lance_core(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=30)
     assert _same(uri).equals(ROWS)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -95,7 +95,7 @@ def test_a_table_of_pylance_is_read_and_continued_by_lance_core(uri: str) -> Non
     "condition", ["id % 3 = 0", "id < 40", "id >= 60", "id = 0 or id = 99", "id between 10 and 89"]
 )
 @pytest.mark.sampled(3)
-def test_deleted_rows_are_left_out_of_every_read(uri: str, condition: str) -> None:
+def test_every_kind_of_read_omits_deleted_rows(uri: str, condition: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=30)
     lance.dataset(uri).delete(condition)
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
@@ -123,7 +123,7 @@ def test_many_deleted_rows_are_stored_as_a_bitmap(uri: str) -> None:
 # ── Schemas that changed ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_columns_added_later_are_joined_or_null(uri: str) -> None:
+def test_columns_added_later_are_read_from_their_files_or_as_nulls(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=40)
     lance.dataset(uri).delete("id = 5")
     lance.dataset(uri).add_columns({"twice": "id * 2"})
@@ -140,7 +140,7 @@ def test_columns_added_later_are_joined_or_null(uri: str) -> None:
     assert _same(uri)["twice"].null_count == 100
 
 
-def test_a_table_with_columns_dropped_renamed_or_cast_is_continued(uri: str) -> None:
+def test_a_table_with_dropped_renamed_or_cast_columns_is_read_and_changed(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).drop_columns(["text"])
     lance.dataset(uri).alter_columns({"path": "v", "name": "vector"})
@@ -153,7 +153,7 @@ def test_a_table_with_columns_dropped_renamed_or_cast_is_continued(uri: str) -> 
     assert lance_core.dataset(uri).max_field_id == lance.dataset(uri).max_field_id
 
 
-def test_a_table_with_rows_updated_by_pylance_is_read_and_continued(uri: str) -> None:
+def test_a_table_with_rows_updated_by_pylance_is_read_and_changed(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=40)
     lance.dataset(uri).update({"text": "'changed'"}, where="id % 20 = 1")
     lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(
@@ -174,7 +174,7 @@ def test_field_ids_of_an_overwrite_start_at_zero_as_in_pylance(uri: str) -> None
     assert ours.get_fragment(1).data_files()[0].fields == [0, 1, 2]
 
 
-# ── Manifests keep what they inherit ──────────────────────────────────────────────────────────────────────────────
+# ── Inherited manifest content ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_settings_and_indices_survive_commits_of_lance_core(uri: str) -> None:
@@ -239,7 +239,7 @@ def test_stable_row_ids_of_new_tables_equal_those_of_pylance(uri: str) -> None:
     _same(uri)
 
 
-def test_tables_with_old_manifest_names_are_continued_and_migrated(uri: str) -> None:
+def test_tables_with_old_manifest_names_are_changed_and_migrated(uri: str) -> None:
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     lance_core.write_dataset(ROWS, uri, mode="append")
     lance.write_dataset(ROWS, uri, mode="append")
@@ -259,7 +259,7 @@ def test_a_version_can_be_opened_by_its_tag(uri: str) -> None:
         lance_core.dataset(uri, version="bad")
 
 
-def test_branches_and_clones_are_read_and_continued(uri: str, tmp_path) -> None:
+def test_branches_and_clones_of_pylance_are_read_and_changed(uri: str, tmp_path) -> None:
     lance.write_dataset(ROWS, uri)
     lance_core.write_dataset(ROWS, uri, mode="append")
     lance.dataset(uri).delete("id = 4")
@@ -347,18 +347,18 @@ def test_an_append_planned_before_a_column_became_required_is_refused(uri: str) 
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
 
 
-def test_pylance_continues_after_a_stale_handle_of_its_own(uri: str) -> None:
+def test_pylance_can_delete_with_a_stale_handle_after_lance_core_commits(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     stale = lance.dataset(uri)
     lance_core.write_dataset(ROWS, uri, mode="append")
     lance_core.write_dataset(ROWS, uri, mode="append")
-    # It reads our transactions to judge its own.
+    # It reads our transactions to check its own transaction for conflicts.
     stale.delete("id = 1")
     assert lance.dataset(uri).version == 4
     assert _same(uri).num_rows == 299
 
 
-def test_tables_with_old_data_files_are_continued_and_replaced(uri: str) -> None:
+def test_tables_with_old_data_files_are_appended_to_and_overwritten(uri: str) -> None:
     lance.write_dataset(ROWS, uri, data_storage_version="2.1")
     ours = lance_core.dataset(uri)
     assert ours.data_storage_version == "2.1"
@@ -371,7 +371,7 @@ def test_tables_with_old_data_files_are_continued_and_replaced(uri: str) -> None
 
 
 def test_errors_are_caught_by_the_same_except_clauses_as_in_pylance(uri: str) -> None:
-    """Code that catches the builtin exceptions of the reference goes on working."""
+    """Code that catches the built-in exceptions of the reference works with this library."""
     lance_core.write_dataset(ROWS, uri)
     attempts = [
         lambda module: module.write_dataset(ROWS, uri),
@@ -415,7 +415,7 @@ def test_a_commit_planned_on_a_removed_version_is_refused(uri: str) -> None:
     lance.dataset(uri).tags.create("keep", 3)
     lance.dataset(uri).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False, delete_unverified=True)
     assert [each["version"] for each in lance_core.dataset(uri).versions()] == [3, 5]
-    # What the removed versions held cannot be told: neither commit may make a version.
+    # The content of the removed versions is unknown, so neither commit may create a version.
     for unsure in (transaction, late):
         with pytest.raises(IncompatibleTransactionError, match="was removed"):
             lance_core.LanceDataset.commit(uri, unsure)
@@ -431,7 +431,7 @@ def test_files_are_limited_to_the_default_row_count_of_pylance(tmp_path: Path, l
     assert counts == [[2**20, 1]] * 2
 
 
-def test_file_limits_that_are_not_given_are_those_of_pylance() -> None:
+def test_default_file_limits_equal_those_of_pylance() -> None:
     limits = WriteRequest.of(mode="create").files
     reference = inspect.signature(lance.write_dataset).parameters
     found = (limits.max_rows_per_file, limits.max_bytes_per_file, limits.max_rows_per_group)

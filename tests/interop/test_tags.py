@@ -35,7 +35,7 @@ def _file(uri: str, name: str) -> Path:
 
 
 def _same(uri: str) -> dict:
-    """The tags, as both see them."""
+    """Return the tags, which must be equal in both libraries."""
     ours, theirs = lance_core.dataset(uri).tags, lance.dataset(uri).tags
     assert ours.list() == theirs.list()
     for order in (None, "asc", "desc"):
@@ -89,7 +89,7 @@ def test_tags_of_pylance_are_changed_and_deleted_by_lance_core(uri: str) -> None
 
 
 def test_tag_files_have_the_bytes_of_pylance(uri: str) -> None:
-    """What each writes over a file of the other differs in nothing that was not asked for."""
+    """When a library updates a tag file of the other, only the requested fields change."""
     theirs = lance.dataset(uri).tags
     theirs.create("x", 2)
     written = _file(uri, "x").read_bytes()
@@ -102,7 +102,7 @@ def test_tag_files_have_the_bytes_of_pylance(uri: str) -> None:
     assert _file(uri, "x").read_bytes() == with_metadata
 
 
-def test_a_tag_without_a_version_names_the_version_of_the_handle(uri: str) -> None:
+def test_a_tag_created_without_a_version_refers_to_the_version_of_the_handle(uri: str) -> None:
     for library, name in ((lance, "theirs"), (lance_core, "ours")):
         library.dataset(uri, version=2).tags.create(name)
         library.dataset(uri, version=2).tags.create(f"{name}-latest", (None, None))
@@ -198,7 +198,7 @@ def test_invalid_tag_files_are_refused_as_by_pylance(uri: str, document: bytes) 
         assert lance_core.dataset(uri).tags.list() == theirs
 
 
-def test_other_files_among_the_tags_are_ignored(uri: str) -> None:
+def test_unrecognized_files_in_the_tags_directory_are_ignored(uri: str) -> None:
     lance_core.dataset(uri).tags.create("x", 1)
     for name in (".tmp12", "x.json#1", "readme.txt", ".tmp12-x.json#"):
         (_file(uri, "x").parent / name).write_bytes(b"half")
@@ -206,7 +206,7 @@ def test_other_files_among_the_tags_are_ignored(uri: str) -> None:
 
 
 def test_no_temporary_file_looks_like_a_tag(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference would read it, fail, and neither list tags nor clean up any more."""
+    """Otherwise, the reference would fail to read the file, and could neither list tags nor clean up."""
     tags = lance_core.dataset(uri).tags
     tags.create("x", 1)
     monkeypatch.setattr("os.rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -230,7 +230,7 @@ def test_a_tag_of_a_branch_prevents_deletion_of_the_branch(uri: str) -> None:
     assert _same(uri)["of-branch"]["branch"] is None
 
 
-def test_leased_version_is_kept_by_a_cleanup_of_pylance(tmp_path: Path) -> None:
+def test_a_cleanup_by_pylance_keeps_a_leased_version(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     for number in range(3):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")

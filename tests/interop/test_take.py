@@ -109,7 +109,7 @@ def _rows(random: np.random.Generator) -> list[np.ndarray]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Which items a dictionary has depends on the pages that are read; what it says does not."""
+    """Return decoded values, because the items of a dictionary depend on the pages that are read."""
     dtype = table.schema.field(0).type
     return table.cast(pa.schema([("c", dtype.value_type)])) if pa.types.is_dictionary(dtype) else table
 
@@ -118,15 +118,17 @@ def _plain(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("nulls", [False, True], ids=["valid", "nulls"])
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(8)
-def test_scattered_rows_of_a_file_equal_those_of_pylance(name: str, nulls: bool, version: str, tmp_path: Path) -> None:
+def test_scattered_rows_taken_from_a_file_equal_those_taken_by_pylance(
+    name: str, nulls: bool, version: str, tmp_path: Path
+) -> None:
     table = _table(name, nulls=nulls)
     path = str(tmp_path / "f.lance")
-    # Small pages: rows lie in many of them.
+    # The pages are small, so that the rows lie in many pages.
     with reference.LanceFileWriter(path, table.schema, version=version, data_cache_bytes=16 * 1024) as writer:
         for batch in table.to_batches(max_chunksize=1500):
             writer.write_batch(batch)
     ours, theirs = LanceFileReader(path), reference.LanceFileReader(path)
-    # From memory only what is asked for is there; a mapped file always has everything.
+    # A store in memory provides only the requested ranges; a mapped file always provides everything.
     remote = MemoryStore()
     remote.put("f", Path(path).read_bytes())
     reader = FileReader.open(remote, "f")
@@ -150,7 +152,7 @@ def test_rows_taken_in_any_order_or_repeatedly_equal_the_input(name: str, tmp_pa
     assert reader.take(reader.schema.fields, rows).combine_chunks().equals(table.take(pa.array(rows)).combine_chunks())
 
 
-def test_unsorted_repeated_or_missing_rows_are_refused_by_lance_core_and_pylance(tmp_path: Path) -> None:
+def test_unsorted_repeated_or_missing_row_positions_are_refused_by_lance_core_and_pylance(tmp_path: Path) -> None:
     table = _table("small", nulls=False)
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:

@@ -1,4 +1,4 @@
-"""Transactions of pylance, read and written again by lance_core, and transactions committed as a batch."""
+"""Transactions of pylance are read and written by lance_core, and transactions are committed as a batch."""
 
 import shutil
 import warnings
@@ -47,7 +47,7 @@ def test_every_transaction_of_pylance_survives_a_round_trip(name: str, uri: str)
     before = pb_transaction.Transaction.FromString(_inline(uri))
     after = pb_transaction.Transaction.FromString(CoreTransaction.parse(_inline(uri), "t").serialize())
     assert after == before
-    # What users see is what the reference was given.
+    # Users see the values that were passed to the reference.
     seen = lance_core.dataset(uri).read_transaction(dataset.version + 1)
     assert seen.transaction_properties == {"__lance_commit_message": "why"}
     ours = to_ours(operation)
@@ -106,12 +106,12 @@ def test_every_transaction_of_a_history_is_read(tmp_path: Path) -> None:
     assert operations[3].inserted_rows is not None
     clone = lance_core.dataset(str(tmp_path / "clone"))
     assert isinstance(clone.read_transaction(clone.version).operation, LanceOperation.Clone)
-    # One filter per version; they do not accumulate.
+    # One key filter per version; the filters do not accumulate.
     sizes = [len(lance_core.LanceDataset(uri, version).manifest.transaction) for version in (3, 4)]
     assert sizes[1] - sizes[0] < 2**15 + 1000
 
 
-def test_a_table_with_a_memory_wal_continues_with_either_writer(tmp_path: Path) -> None:
+def test_a_table_with_a_mem_wal_index_can_be_changed_by_either_library(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     schema = pa.schema(
         [pa.field("id", pa.int64(), metadata={"lance-schema:unenforced-primary-key": "true"}, nullable=False)]
@@ -137,7 +137,7 @@ def _append(uri: str, start: int, read_version: int, **properties: str) -> Trans
     return Transaction(read_version, LanceOperation.Append(fragments), transaction_properties=properties)
 
 
-def test_a_batch_of_appends_is_one_version(tmp_path: Path) -> None:
+def test_a_batch_of_appends_creates_one_version(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(rows(0, 4), uri)
     lance_core.dataset(uri).delete("a = 0")
@@ -149,7 +149,7 @@ def test_a_batch_of_appends_is_one_version(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [1, 2, 3, 10, 11, 20, 21]
     seen = lance_core.dataset(uri).read_transaction(3)
     assert (seen.uuid, len(seen.operation.fragments)) == (result["merged"].uuid, 2)
-    # Once more is no further version.
+    # Committing the batch again creates no version.
     assert lance_core.LanceDataset.commit_batch(lance_core.dataset(uri), batch)["dataset"].version == 3
 
 
@@ -167,7 +167,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
 # ── Clones ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_clone_is_committed_as_by_pylance(uri: str, tmp_path: Path) -> None:
+def test_a_clone_transaction_is_committed_as_by_pylance(uri: str, tmp_path: Path) -> None:
     version = lance.dataset(uri).version
     theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
     lance.LanceDataset.commit(theirs, lance.LanceOperation.Clone(True, None, version, uri, None), read_version=0)
@@ -188,7 +188,7 @@ def test_a_clone_is_committed_as_by_pylance(uri: str, tmp_path: Path) -> None:
         )
 
 
-# ── Looking at indices ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading indices ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -227,13 +227,13 @@ def test_indices_are_described_as_by_pylance(indexed: str) -> None:
         ]
 
 
-def test_the_index_section_of_lance_core_commits_is_found(indexed: str) -> None:
+def test_indices_are_listed_by_both_libraries_after_a_lance_core_commit(indexed: str) -> None:
     lance_core.write_dataset(rows(60, 70), indexed, mode="append")
     assert [each.name for each in lance.dataset(indexed).describe_indices()] == ["a_idx", "words"]
     assert [each.name for each in lance_core.dataset(indexed).describe_indices()] == ["a_idx", "words"]
 
 
-def test_an_index_is_dropped_by_name(indexed: str) -> None:
+def test_an_index_can_be_dropped_by_name(indexed: str) -> None:
     dataset = lance_core.dataset(indexed)
     dataset.drop_index("a_idx")
     assert [each.name for each in dataset.describe_indices()] == ["words"]

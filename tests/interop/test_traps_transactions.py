@@ -1,4 +1,4 @@
-"""Details of manifests and transactions that are easily missed, tested together with pylance."""
+"""Details of manifests and transactions that are easily overlooked, tested with both libraries."""
 
 import random
 from pathlib import Path
@@ -30,7 +30,7 @@ def _manifest(uri: str) -> pb_table.Manifest:
 
 
 def _reframed(uri: str, *, deprecated: bool) -> None:
-    """Move the place of the inline transaction of version 1 between its two fields."""
+    """Move the position of the inline transaction of version 1 from one of its two fields to the other."""
     (path,) = (Path(uri) / "_versions").glob("*.manifest")
     data = path.read_bytes()
     position = int.from_bytes(data[-16:-8], "little")
@@ -45,7 +45,7 @@ def _reframed(uri: str, *, deprecated: bool) -> None:
 
 
 @pytest.mark.parametrize("deprecated", [False, True])
-def test_the_inline_transaction_is_found_in_either_field(uri: str, deprecated: bool) -> None:
+def test_the_inline_transaction_is_found_by_its_position_in_either_field(uri: str, deprecated: bool) -> None:
     lance.write_dataset(rows(0, 10), uri)
     _reframed(uri, deprecated=deprecated)
     for file in (Path(uri) / "_transactions").iterdir():
@@ -54,7 +54,7 @@ def test_the_inline_transaction_is_found_in_either_field(uri: str, deprecated: b
     assert type(lance.dataset(uri).read_transaction(1).operation).__name__ == "Overwrite"
 
 
-def test_every_version_of_lance_core_carries_its_transaction(uri: str) -> None:
+def test_every_version_created_by_lance_core_contains_its_transaction(uri: str) -> None:
     lance_core.write_dataset(rows(0, 40), uri, max_rows_per_file=10)
     stale = lance.dataset(uri)
     lance_core.dataset(uri).delete("a = 3")
@@ -66,7 +66,7 @@ def test_every_version_of_lance_core_carries_its_transaction(uri: str) -> None:
         manifest = lance_core.LanceDataset(uri, version).manifest
         assert manifest.transaction is not None
         assert (Path(uri) / "_transactions" / manifest.message.transaction_file).read_bytes() == manifest.transaction
-    # A handle from before has to read all of them.
+    # A handle opened earlier has to read all of them.
     stale.delete("a = 7")
     assert lance.dataset(uri).count_rows() == 48
 
@@ -93,7 +93,7 @@ def test_version_numbers_are_contiguous_and_appear_in_the_manifest_name(uri: str
 
 
 @pytest.mark.parametrize(("first", "second"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_fragment_ids_never_restart(uri: str, first: object, second: object) -> None:
+def test_fragment_ids_are_never_reused_after_an_overwrite_or_restore(uri: str, first: object, second: object) -> None:
     lance_core.write_dataset(rows(0, 20), uri, max_rows_per_file=10)
     seen = [0, 1]
     for writer in (first, second):
@@ -106,7 +106,7 @@ def test_fragment_ids_never_restart(uri: str, first: object, second: object) -> 
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core])
-def test_fragment_ids_continue_after_the_last_fragment_is_gone(uri: str, writer: object) -> None:
+def test_fragment_ids_continue_after_the_last_fragment_was_removed(uri: str, writer: object) -> None:
     lance_core.write_dataset(rows(0, 30), uri, max_rows_per_file=10)
     writer.dataset(uri).delete("true")
     assert (_manifest(uri).max_fragment_id, len(_manifest(uri).fragments)) == (2, 0)
@@ -145,7 +145,7 @@ NESTED = pa.table(
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_files_list_the_fields_and_columns_that_pylance_lists(uri: str, version: str) -> None:
+def test_data_files_list_the_same_fields_and_columns_as_in_pylance(uri: str, version: str) -> None:
     lance_core.write_dataset(NESTED, uri, data_storage_version=version)
     lance.write_dataset(NESTED, f"{uri}-theirs", data_storage_version=version)
     ours, theirs = (_manifest(path).fragments[0].files[0] for path in (uri, f"{uri}-theirs"))
@@ -155,7 +155,7 @@ def test_files_list_the_fields_and_columns_that_pylance_lists(uri: str, version:
     lance.dataset(uri).validate()
 
 
-def test_fields_are_written_as_by_pylance(uri: str) -> None:
+def test_schema_fields_are_serialized_as_in_pylance(uri: str) -> None:
     lance.write_dataset(NESTED, uri)
     theirs = [pb_file.Field.SerializeToString(field, deterministic=True) for field in _manifest(uri).fields]
     ours = fields_to_proto(schema_from_arrow(NESTED.schema))
@@ -168,7 +168,7 @@ def _flags(uri: str) -> tuple[int, int]:
     return message.reader_feature_flags, message.writer_feature_flags
 
 
-def test_the_mixed_versions_flag_is_kept_in_both_words(uri: str) -> None:
+def test_the_mixed_file_versions_flag_is_kept_in_both_flag_words(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.1")
     new = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.2")
     lance_core.LanceDataset.commit(uri, LanceOperation.Append(new), read_version=1)
@@ -192,8 +192,8 @@ def test_the_deletion_flag_is_cleared_with_the_last_deletion_file(uri: str) -> N
     assert _flags(uri) == (0, 0)
 
 
-def test_files_of_another_version_set_a_feature_flag_of_the_table(uri: str) -> None:
-    """The reference cannot open a table of mixed files without the mark."""
+def test_appending_files_of_another_version_sets_a_feature_flag(uri: str) -> None:
+    """Without the flag, the reference cannot open a table with files of several versions."""
     lance.write_dataset(rows(0, 10), uri, data_storage_version="2.2")
     older = lance_core.write_fragments(rows(10, 20), uri, data_storage_version="2.1")
     lance_core.LanceDataset.commit(uri, LanceOperation.Append(older), read_version=1)
@@ -205,7 +205,7 @@ def test_files_of_another_version_set_a_feature_flag_of_the_table(uri: str) -> N
 
 
 def test_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
-    """A deleted row has a value in every file; a rewritten column leaves its place behind."""
+    """A new file has values for deleted rows too; a rewritten column keeps its position in the old file."""
     lance.write_dataset(rows(0, 10), uri)
     lance_core.dataset(uri).delete("a = 3")
     dataset = lance.dataset(uri)
@@ -232,7 +232,7 @@ def test_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
         assert opened.to_table()["a"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
-def test_the_id_of_a_removed_column_is_reused(uri: str) -> None:
+def test_the_field_id_of_a_removed_column_is_reused(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri)
     lance.dataset(uri).add_columns({"z": "a + 1"})
     dataset = lance_core.dataset(uri)
@@ -258,8 +258,8 @@ def test_a_merge_by_key_stores_a_single_key_filter(uri: str) -> None:
     assert len(lance_core.dataset(uri).manifest.transaction) < 1000
 
 
-def test_merges_by_key_conflict_with_appends_and_each_other(uri: str) -> None:
-    """The filters are the reference's; both judge them alike."""
+def test_merges_by_key_conflict_with_appends_and_with_each_other(uri: str) -> None:
+    """The reference wrote the key filters, and both libraries interpret them in the same way."""
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})]
     )

@@ -1,4 +1,4 @@
-"""Every type in every version: written by one implementation, read by the other, or refused before a byte is written.
+"""Every type in every version is written by one implementation and read by the other, or refused before writing.
 
 Format 0.1 does not preserve every value; there, both implementations must agree with each other.
 """
@@ -24,7 +24,7 @@ NOT_IN = {
     "map of struct": ["0.1", "2.0", "2.1"],
     "fixed_size_list of struct": ["0.1", "2.0", "2.1"],
     "packed struct with strings": ["2.0", "2.1"],
-    # Their nulls have no place.
+    # Their nulls cannot be stored.
     "struct with nulls": ["2.0"],
     "list of struct": ["2.0"],
     "large_list of struct": ["2.0"],
@@ -48,7 +48,7 @@ def _rows(name: str) -> pa.Table:
 
 
 def _stored(rows: pa.Table) -> str:
-    """The values without extension types, which may be registered or not."""
+    """Return the values without extension types, which need not be registered."""
     return repr([value for chunk in rows["x"].chunks for value in storage_array(chunk).to_pylist()])
 
 
@@ -104,7 +104,7 @@ def test_a_type_that_a_version_cannot_store_is_refused_before_a_byte_is_written(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_type_that_no_version_can_store_is_refused_by_name(tmp_path, name: str, version: str) -> None:
+def test_a_column_that_no_version_can_store_is_refused_by_name(tmp_path, name: str, version: str) -> None:
     rows = REFUSED[name]()
     with pytest.raises(NotSupportedError, match="column 'x'"):
         lance_core.write_dataset(rows, str(tmp_path / "table"), data_storage_version=version)

@@ -114,15 +114,15 @@ VALUES = [
 
 
 def _outcome(library: Any, uri: Any, *arguments: Any, **named: Any) -> Any:
-    """What an update returns, or the builtin classes of its error."""
+    """Return the result of an update, or the built-in classes of its error."""
     try:
         return library.dataset(uri).update(*arguments, **named)
     except Exception as error:  # noqa: BLE001  # of either library
         return error
 
 
-def test_every_value_is_computed_from_the_row_before_the_update(tmp_path: Path) -> None:
-    """Pylance computes them one after another, in an order that differs from run to run."""
+def test_updated_values_are_computed_from_the_old_values_of_the_row(tmp_path: Path) -> None:
+    """Pylance computes them one after another, in an order that varies between runs."""
     dataset = lance_core.write_dataset(pa.table({"i": [0, 1], "j": [5, 6]}), tmp_path)
     dataset.update({"i": "j", "j": "i + 10"})
     assert dataset.to_table().to_pydict() == {"i": [5, 6], "j": [10, 11]}
@@ -159,7 +159,7 @@ def test_values_are_computed_and_cast_as_by_pylance(tmp_path: Path, updates: dic
         ({"i": "1"}, "", ValueError),
     ],
 )
-def test_arguments_are_refused_with_the_same_builtin_class_as_by_pylance(
+def test_invalid_update_arguments_are_refused_with_the_built_in_exception_of_pylance(
     tmp_path: Path, updates: Any, where: Any, kind: type[Exception]
 ) -> None:
     lance.write_dataset(ROWS, tmp_path)
@@ -169,7 +169,7 @@ def test_arguments_are_refused_with_the_same_builtin_class_as_by_pylance(
     assert lance.dataset(tmp_path).latest_version == 1
 
 
-def test_an_empty_list_which_pylance_cannot_evaluate_is_a_value(tmp_path: Path) -> None:
+def test_an_update_can_set_a_value_to_an_empty_list(tmp_path: Path) -> None:
     lance.write_dataset(ROWS, tmp_path)
     lance_core.dataset(tmp_path).update({"l": "[]"})
     assert lance.dataset(tmp_path).to_table()["l"].to_pylist() == [[]] * 4
@@ -180,7 +180,7 @@ CONDITIONS = [None, "a % 3 = 0", "a < 5", "a = 100", "a > 4 and b <> 'x6'", pc.f
 
 
 def _table(uri: Path, layout: str, version: str) -> str:
-    """A table with several fragments, of which one has deleted rows; the URI of the table or of its branch."""
+    """Create a table with several fragments, one with deleted rows, and return the URI of the table or its branch."""
     rows = pa.table({"a": range(20), "b": [f"x{row}" for row in range(20)], "c": [1.5] * 20})
     dataset = lance.write_dataset(
         rows, uri, max_rows_per_file=5, data_storage_version=version, enable_stable_row_ids="stable" in layout
@@ -197,7 +197,7 @@ def _table(uri: Path, layout: str, version: str) -> str:
 
 
 def _shown(uri: str, stable: bool) -> dict[str, Any]:
-    """What a table shows, without names that are made anew each time."""
+    """Return the content of a table, without random names."""
     dataset = lance.dataset(uri)
     dataset.validate()
     lance_core.dataset(uri).validate()
@@ -207,7 +207,7 @@ def _shown(uri: str, stable: bool) -> dict[str, Any]:
         for file in fragment["files"]:
             file.pop("path")
             file.pop("file_size_bytes")
-        # The ids are compared with the rows; the same ones can be stored in several forms.
+        # The ids are compared with the rows, because the same ids can be stored in several forms.
         fragment["row_id_meta"] = fragment["row_id_meta"] is not None
         fragment["deletion_file"] = (fragment["deletion_file"] or {}).get("num_deleted_rows")
     return {
@@ -334,7 +334,7 @@ def test_an_update_of_a_replaced_table_is_refused(tmp_path: Path, library: Any) 
         handle.update({"a": "a + 10"})
 
 
-def test_new_files_have_the_requested_format(tmp_path: Path) -> None:
+def test_files_written_by_an_update_have_the_requested_format(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"a": range(6)}), tmp_path, data_storage_version="2.0")
     dataset = lance_core.dataset(tmp_path)
     dataset.update({"a": "7"}, "a = 2", data_storage_version="2.2")
@@ -344,7 +344,7 @@ def test_new_files_have_the_requested_format(tmp_path: Path) -> None:
         dataset.update({"a": "7"}, data_storage_version="9")
 
 
-def test_tasks_of_a_plan_are_executed_in_other_processes_and_committed_together(tmp_path: Path) -> None:
+def test_update_tasks_are_executed_in_other_processes_and_committed_together(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", "stable indexed", "2.2")
     dataset = lance_core.dataset(uri)
     before = dataset.to_table(with_row_id=True)

@@ -1,4 +1,4 @@
-"""``find_faults()`` finds each injected fault, and none in healthy tables of either library."""
+"""``find_faults()`` finds every injected fault, and no fault in healthy tables of either library."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(healthy: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "t.lance"
     shutil.copytree(healthy, copy)
-    # The branch refers to the files of the table by its absolute path.
+    # The branch refers to the files of the table by the absolute path of the table.
     return copy
 
 
@@ -246,7 +246,7 @@ def _patch_json(path: Path, **values: object) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found(root: Path, name: str) -> None:
+def test_an_injected_fault_is_found(root: Path, name: str) -> None:
     plant, expected = FAULTS[name]
     plant(root)
     found = faults_of(root)
@@ -259,7 +259,7 @@ def test_damaged_pages_are_found_if_they_are_read(root: Path, reads_pages: bool)
     assert bool(faults_of(root, reads_pages=reads_pages)) == reads_pages
 
 
-def test_all_faults_of_a_version_are_found_at_once(root: Path) -> None:
+def test_verification_reports_all_faults_of_a_version_at_once(root: Path) -> None:
     for name in (
         "data file missing",
         "deletion file garbled",
@@ -271,14 +271,14 @@ def test_all_faults_of_a_version_are_found_at_once(root: Path) -> None:
     assert len(faults_of(root)) >= 5
 
 
-def test_every_fragment_is_reported_to_the_caller(root: Path) -> None:
+def test_verification_reports_its_progress_for_every_fragment(root: Path) -> None:
     calls: list[tuple[int, int]] = []
     log = open_version_log(str(root))
     assert list(find_faults(log, 1, on_fragment=lambda done, total: calls.append((done, total)))) == []
     assert calls[:3] == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_an_older_version_can_be_examined(root: Path) -> None:
+def test_verification_can_examine_an_older_version(root: Path) -> None:
     _deletion(root).unlink()
     assert faults_of(root, 1) == []
     with pytest.raises(VersionNotFoundError):
@@ -313,7 +313,7 @@ def test_healthy_tables_have_no_faults(tmp_path: Path, version: str, library: An
         assert faults_of(uri, number, reads_pages=True) == []
 
 
-def test_blobs_overlays_and_nested_columns_have_no_faults(tmp_path: Path) -> None:
+def test_tables_with_blobs_overlays_and_nested_columns_have_no_faults(tmp_path: Path) -> None:
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     rows = pa.table(
         [pa.array([b"abc", None]), pa.array([[{"x": 1}], None], pa.list_(pa.struct([("x", pa.int64())])))],

@@ -68,8 +68,8 @@ def test_writes_of_view_types_change_a_table_as_in_pylance(tmp_path: Path, chang
     assert sorted(map(repr, found[0].to_pylist())) == sorted(map(repr, found[1].to_pylist()))
 
 
-def test_columns_are_updated_in_place_from_views(tmp_path: Path) -> None:
-    """Which pylance refuses."""
+def test_columns_of_a_fragment_are_updated_from_views(tmp_path: Path) -> None:
+    """Pylance refuses views here."""
     lance_core.write_dataset(ROWS, tmp_path)
     merge = lance_core.dataset(tmp_path).merge_insert("k").when_matched_update_all().write_mode("rewrite_columns")
     merge.execute(NESTED.select(["k", "s", "l"]))

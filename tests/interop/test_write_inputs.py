@@ -1,4 +1,4 @@
-"""Every kind of input is stored with the same rows and schema as by pylance, or is refused as by pylance."""
+"""Every kind of input is stored with the same rows and schema as in pylance, or refused by both libraries."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ REFUSED: dict[str, Given] = {
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_inputs_are_stored_as_by_pylance(tmp_path: Path, kind: str) -> None:
+def test_supported_inputs_are_stored_as_by_pylance(tmp_path: Path, kind: str) -> None:
     source = str(tmp_path / "source")
     lance.write_dataset(ROWS, source)
     for library in (lance, lance_core):
         data, *schema = INPUTS[kind](source)
         library.write_dataset(data, tmp_path / library.__name__, *schema)
-        # The same, appended through a handle.
+        # The same input is appended through a handle.
         data, *schema = INPUTS[kind](source)
         library.dataset(tmp_path / library.__name__).insert(data, schema=schema[0] if schema else None)
     theirs, ours = (lance.dataset(tmp_path / library.__name__) for library in (lance, lance_core))
@@ -78,7 +78,7 @@ def test_inputs_are_stored_as_by_pylance(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_other_inputs_are_refused_and_leave_no_table(tmp_path: Path, kind: str) -> None:
+def test_unsupported_inputs_are_refused_and_leave_no_table(tmp_path: Path, kind: str) -> None:
     for library in (lance, lance_core):
         with pytest.raises(ValueError):  # noqa: PT011  # the messages differ
             library.write_dataset(REFUSED[kind][0], tmp_path / "t", *REFUSED[kind][1:])
@@ -90,7 +90,7 @@ class _Features:
 
 
 class _Selection:
-    """A dataset of Hugging Face of which two rows were selected."""
+    """A Hugging Face dataset of which two rows were selected."""
 
     features = _Features
     data = ROWS
@@ -131,7 +131,7 @@ def test_hugging_face_datasets_are_written_with_their_selected_rows_and_columns(
         lance_core.write_dataset(_Dictionary(train=_Selection()), tmp_path / "t")
 
 
-def test_an_iterator_is_read_while_it_is_written(tmp_path: Path) -> None:
+def test_batches_of_an_iterator_are_written_before_the_iterator_ends(tmp_path: Path) -> None:
     started: list[int] = []
 
     def batches() -> Iterator[pa.RecordBatch]:

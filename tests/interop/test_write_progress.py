@@ -1,4 +1,4 @@
-"""The progress of writes is reported as by pylance, whose classes and ours are interchangeable."""
+"""The progress of writes is reported as by pylance, and the progress classes of both libraries are interchangeable."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ ROWS = pa.table({"a": list(range(10))})
 
 
 def recording(library: ModuleType, events: list[tuple[str, int | None, list[str]]], fails_at: str = "") -> Any:
-    """Return a progress of a library that records its calls."""
+    """Return a progress object of a library that records its calls."""
 
     class Recording(library.progress.FragmentWriteProgress):
         def begin(self, fragment: Any, **kwargs: Any) -> None:
@@ -42,7 +42,7 @@ def test_progress_of_a_write_is_reported_for_each_fragment(
     library: ModuleType, classes: ModuleType, tmp_path: Path
 ) -> None:
     events: list[tuple[str, int | None, list[str]]] = []
-    # pylance calls methods that only its own class has.
+    # pylance calls methods that exist only in its own class.
     progress = recording(library if library is lance else classes, events)
     dataset = library.write_dataset(ROWS, str(tmp_path / "t"), max_rows_per_file=4, progress=progress)
     files = [fragment.data_files()[0].path for fragment in dataset.get_fragments()]
