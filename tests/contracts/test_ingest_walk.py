@@ -51,7 +51,7 @@ def test_each_step_of_an_ingest_is_a_function_of_its_module(module: str, functio
         body = found.body
 
 
-def test_each_module_of_an_ingest_is_called_by_another_one() -> None:
+def test_each_module_in_the_ingest_description_is_imported_by_its_caller() -> None:
     assert {module for module, _ in steps_of("Ingest")} == set(HANDS_TO).union(*HANDS_TO.values()) | DECLARED
     for module, called in HANDS_TO.items():
         imported = {

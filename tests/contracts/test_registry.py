@@ -52,7 +52,7 @@ def test_optional_fields_of_encodings_do_not_count_as_choices():
     assert len(CHOICES) == declared
 
 
-def test_every_choice_of_the_page_encodings_is_decoded_or_refused():
+def test_every_oneof_of_the_page_encodings_is_in_the_registry():
     assert set(CHOICES) == set(DECODED) | set(REFUSED)
 
 
@@ -69,7 +69,7 @@ def test_every_refused_arm_has_an_explanation(refused):
 
 
 def filled(message, arm):
-    """The message with that arm set, and nothing in it."""
+    """Return a message in which only this arm is set, to an empty value."""
     field = message.DESCRIPTOR.fields_by_name[arm]
     if field.message_type is None:
         setattr(message, arm, 8)
@@ -103,7 +103,7 @@ def test_refused_array_encodings_raise_unsupported_encoding(arm):
 
 
 def test_no_page_layout_is_refused():
-    # Today there are none.
+    # At present, no page layout is refused.
     assert REFUSED[LAYOUT] == {}
 
 
@@ -191,7 +191,7 @@ def test_an_encoding_in_an_unsupported_form_is_refused_by_name(form, arm):
         getattr(DECODER, form)(filled(pb21.CompressiveEncoding(), arm), rows if form == "per_value" else chunks)
 
 
-# ── Column encodings and where descriptions are ──────────────────────────────────────────────────────────────────────
+# ── Column encodings and locations of descriptions ────────────────────────────────────────────────────────────────────
 
 
 def column_message(encoding, url="/lance.encodings.ColumnEncoding"):
@@ -213,13 +213,13 @@ def test_every_column_encoding_is_in_the_registry():
 
 
 @pytest.mark.parametrize("arm", COLUMN_ENCODINGS)
-def test_every_column_encoding_is_read_in_2_0(arm):
+def test_every_column_encoding_is_read_in_format_2_0(arm):
     data = column_message(COLUMN_ENCODINGS[arm]).SerializeToString()
     assert ColumnMetadata.parse(data, 0, "here", LanceFileVersion.V2_0).is_blob == (arm == "blob")
 
 
 @pytest.mark.parametrize("arm", ["blob", "zone_index"])
-def test_column_encodings_other_than_values_are_refused_in_versions_after_2_0(arm):
+def test_column_encodings_other_than_values_are_refused_after_format_2_0(arm):
     data = column_message(COLUMN_ENCODINGS[arm]).SerializeToString()
     with pytest.raises(UnsupportedEncodingError, match=arm):
         ColumnMetadata.parse(data, 0, "here", LanceFileVersion.V2_2)

@@ -1,4 +1,4 @@
-"""Cleanups of random tables with random arguments leave the same files as pylance, and all of them are needed."""
+"""Cleanups of random tables with random arguments leave the same files as in pylance, all of which are needed."""
 
 import shutil
 import tempfile
@@ -68,7 +68,7 @@ def _build(root: Path, life: list[str], steps_apart: int, files: dict[str, int],
 
 
 def _residue_that_goes(files: dict[str, int], policy: dict[str, Any]) -> set[str]:
-    """What killed writers left and the reference leaves."""
+    """Return leftovers of killed writers, which the reference does not remove."""
     residue = {path for path in files if "#" in path or path.startswith(("_transactions/.tmp", "_deletions/.tmp"))}
     return {path for path in residue if files[path] >= 7 or policy.get("delete_unverified")}
 
@@ -90,7 +90,7 @@ def _compare(
         residue = _residue_that_goes(files, policy)
         assert table.files() == theirs - residue
         assert removed.residue_files_removed == len(residue)
-        # A stranger of a test has 7 bytes.
+        # Unrecognized files of the test have 7 bytes.
         assert removed.bytes_removed == stats.bytes_removed + 7 * len(residue)
         assert removed.old_versions == stats.old_versions
         for each in lance_core.dataset(table.uri).version_refs():

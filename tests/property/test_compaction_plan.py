@@ -73,7 +73,7 @@ def tables(draw: st.DrawFn) -> Drawn:
 
 
 def make(uri: str, drawn: Drawn) -> lance.LanceDataset:
-    """The table, made by the reference."""
+    """Create the table with the reference."""
     shutil.rmtree(uri, ignore_errors=True)
     start, doomed = 0, []
     for position, (rows, deleted) in enumerate(drawn.fragments):
@@ -103,7 +103,7 @@ def check_plan(uri: str, drawn: Drawn) -> None:
     found = within_budget(plan_bins(table, chosen), chosen)
     assert ids(found) == [[each["id"] for each in task["fragments"]] for task in json.loads(expected.json())["tasks"]]
     indices = {fragment.id: fragment.indices for fragment in table}
-    # What is added to the reference's plan joins whole tasks, or is a part of one that alone exceeds the limits.
+    # Tasks that the reference does not plan join entire tasks, or are part of a task that exceeds the limits.
     planned = Compaction.plan(ours, drawn.options)
     rewritten = {fragment.id for task in planned.tasks for fragment in task.fragments}
     assert len(rewritten) == sum(len(task.fragments) for task in planned.tasks)
@@ -147,14 +147,14 @@ def test_many_compaction_plans_equal_those_of_pylance(tmp_path: Path, drawn: Dra
 
 
 def check_idempotence(uri: str, drawn: Drawn) -> None:
-    """Plan, execute and commit once: then both planners have nothing to do, and the rows are what they were."""
+    """Compact once, and check that both planners have nothing left to do and that the rows are the same."""
     options = {name: value for name, value in drawn.options.items() if not name.startswith("max_source")}
     rows = make(uri, drawn).to_table()
     dataset = lance_core.dataset(uri)
     plan = Compaction.plan(dataset, options)
     before = dataset.version
     if drawn.indexed:
-        # New fragments have no index, so that what differed in that is joined in a second step.
+        # New fragments have no index, so that fragments with different indices are joined in a second step.
         dataset.optimize.compact_files(**options)
     else:
         Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])
@@ -208,7 +208,7 @@ def test_a_second_compaction_with_a_byte_target_has_nothing_to_do(tmp_path: Path
     dataset = lance_core.dataset(uri)
     before = dataset.version
     metrics = dataset.optimize.compact_files(**drawn.options)
-    # Ids are reserved first. How many bytes rows take is known only when they are written: then more may be joined.
+    # Ids are reserved first. The size of rows is known only after writing, so that more may be joined then.
     assert dataset.version <= before + 4
     assert (dataset.version == before) == (metrics == CompactionMetrics())
     lance.dataset(uri).validate()

@@ -37,7 +37,7 @@ DELETES: st.SearchStrategy[list[Rows]] = st.lists(
 
 
 def _commit(log: VersionLog, transaction: Transaction, rows: dict[int, BitMap] | None) -> bool:
-    """Whether it landed; the only other outcome is a retryable conflict."""
+    """Return whether the delete was committed; the only other permitted outcome is a retryable conflict."""
     settings = CommitOptions(affected_rows=rows, rng=random.Random(1), wait=lambda seconds: None)
     outcome = commit_transaction(log, transaction, settings)
     if isinstance(outcome, Committed):
@@ -63,7 +63,7 @@ def _lands(model: dict[int, set[int]], rows: Rows) -> bool:
     return all(
         fragment_id in model
         and offsets <= model[fragment_id]
-        # A fragment that the delete removes whole must be untouched.
+        # A fragment that the delete removes entirely must be unchanged.
         and (offsets != everything or model[fragment_id] == everything)
         for fragment_id, offsets in rows.items()
     )

@@ -1,4 +1,4 @@
-"""Files of formats 2.0 and 0.1 are byte for byte those of pylance 14.0.2, for tables of one batch.
+"""Files in formats 2.0 and 0.1 with one batch equal those of pylance 14.0.2 byte for byte.
 
 Metadata of fields is left out: its entries have no order. In 0.1 only tables are compared that the format keeps: what
 lies under nulls is stored by the reference and left out here.
@@ -21,7 +21,7 @@ SEEDS = [pytest.param(seed, marks=[] if seed < NUM_SEEDS else pytest.mark.soak) 
 
 
 def one_batch(seed, version):
-    """A random batch without offsets."""
+    """Return a random batch without offsets."""
     batch = RandomTable(seed, version).batches[0]
     schema = pa.schema([field.remove_metadata() for field in batch.schema])
     return pa.record_batch([pa.concat_arrays([array[:0], array]) for array in batch.columns], schema=schema)
@@ -29,7 +29,7 @@ def one_batch(seed, version):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.sampled(12)
-def test_a_2_0_file_has_the_bytes_of_pylance(seed, tmp_path):
+def test_a_file_in_format_2_0_has_the_bytes_of_pylance(seed, tmp_path):
     batch = one_batch(seed, "2.0")
     for name, writer_class in [("ours", LanceFileWriter), ("theirs", reference.LanceFileWriter)]:
         with writer_class(str(tmp_path / name), batch.schema, version="2.0") as writer:
@@ -39,7 +39,7 @@ def test_a_2_0_file_has_the_bytes_of_pylance(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.sampled(12)
-def test_a_0_1_file_has_the_bytes_of_pylance(seed, tmp_path):
+def test_a_file_in_format_0_1_has_the_bytes_of_pylance(seed, tmp_path):
     table = pa.Table.from_batches([one_batch(seed, "0.1")])
     written = []
     for name, library in [("ours", lance_core), ("theirs", lance)]:

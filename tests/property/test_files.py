@@ -72,7 +72,7 @@ class OneFile:
 
 
 class SeveralFiles:
-    """A table whose rows lie in several data files."""
+    """A table whose rows are in several data files."""
 
     def __init__(self, path, case, *, ours):
         self.path, self.case, self.ours = str(path), case, ours
@@ -110,7 +110,7 @@ class Case(RandomTable):
         self.num_rows = sum(batch.num_rows for batch in self.batches)
         self.rows_per_file = max(1, self.num_rows // choose.choice([1, 2, 3]))
         self.rows_per_group = choose.choice([5, 100, 1024])
-        # What nulls hide may break every rule but that of offsets.
+        # Values hidden by nulls may violate every rule except those for offsets.
         self.written = [spoiled(batch) if seed % 3 else batch for batch in self.batches]
         self.expected = self.kept(whole(column) for column in self.table.columns)
         start = choose.randrange(self.num_rows)
@@ -119,14 +119,14 @@ class Case(RandomTable):
         self.column = choose.choice(self.schema.names)
 
     def kept(self, arrays):
-        """What the version keeps of the columns; how the rows are batched makes no difference."""
+        """Return the columns as the version preserves them, regardless of the division into batches."""
         if self.version != "0.1":
             return list(arrays)
         pairs = zip(arrays, self.schema, strict=True)
         return [as_kept_by_0_1(array, nullable=field.nullable) for array, field in pairs]
 
     def expect_what_we_write(self):
-        """The reference stores what lies under nulls; we do not."""
+        """Expect the data that this library writes, without the values hidden by nulls, which the reference stores."""
         if self.version == "0.1":
             self.expected = self.kept(without_hidden_values(whole(column)) for column in self.table.columns)
 
@@ -136,7 +136,7 @@ class Case(RandomTable):
         return SeveralFiles(path, self, ours=ours)
 
     def check(self, place, *, ours):
-        """Everything that is read equals what is expected."""
+        """Check that every kind of read returns the expected values."""
         names = self.schema.names
         self.compare("all rows", place.read(ours=ours), names, lambda array: array)
         start, stop = self.rows
@@ -181,7 +181,7 @@ def spoiled(batch):
 
 
 def copied(batch):
-    """The batch without offsets: pylance 14.0.2 panics on some slices of nested arrays."""
+    """Return the batch without offsets, because pylance 14.0.2 panics on some slices of nested arrays."""
     return pa.record_batch([pa.concat_arrays([array[:0], array]) for array in batch.columns], schema=batch.schema)
 
 
@@ -198,7 +198,7 @@ def is_flag_list(dtype):
 
 
 def may_fail_to_write(case):
-    """Whether pylance 14.0.2 panics on some arrays of the table's types."""
+    """Return whether pylance 14.0.2 panics on some arrays of the table's types."""
 
     def is_fragile(dtype):
         is_nested_struct = pa.types.is_struct(dtype) and any(pa.types.is_struct(field.type) for field in dtype)
@@ -208,7 +208,7 @@ def may_fail_to_write(case):
 
 
 def known_defect(case, *, written_by_us):
-    """Name of the defect of pylance 14.0.2 that explains why it does not read a file, or None."""
+    """Return the name of the defect that keeps pylance 14.0.2 from reading a file, or None."""
     types = [field.type for field in case.schema]
     if case.version == "0.1" and any(has_any(dtype, is_flag_list) for dtype in types):
         return "0.1: take of fixed-size lists of bool panics"

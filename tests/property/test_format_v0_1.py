@@ -1,4 +1,4 @@
-"""Files in format 0.1 equal those of pylance 14.0.2 byte for byte, and pruning leaves out no row."""
+"""Files in format 0.1 equal those of pylance 14.0.2 byte for byte, and pruning loses no row."""
 
 import itertools
 import random
@@ -73,7 +73,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
-def test_random_files_of_0_1_equal_those_of_pylance(directory: Path, seed: int) -> None:
+def test_random_files_in_format_0_1_equal_those_of_pylance(directory: Path, seed: int) -> None:
     choose = random.Random(seed)
     num_rows = choose.choice([1, 7, 40, 300])
     types = [random_type(choose, 3) for _ in range(choose.randint(1, 4))]
@@ -142,7 +142,7 @@ VALUES = {
     pa.bool_(): st.booleans(),
     pa.date32(): st.dates(),
     pa.decimal128(30, 2): st.decimals(-1000, 1000, places=2),
-    # Around the 64 bytes at which bounds are cut, with characters of one to four bytes.
+    # Around the 64 bytes at which bounds are truncated, with characters of one to four bytes.
     pa.string(): st.builds(lambda head, tail: "y" * head + tail, st.integers(0, 66), st.text("y\xe9\u20ac\U0001f600")),
     pa.large_binary(): st.builds(lambda head, tail: b"\xff" * head + tail, st.integers(0, 66), st.binary(max_size=4)),
 }
@@ -150,7 +150,7 @@ VALUES = {
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), dtype=st.sampled_from(list(VALUES)), group_rows=st.integers(1, 6), start=st.integers(0, 3))
-def test_statistics_of_many_pages_equal_those_of_each_page(
+def test_statistics_computed_for_many_pages_equal_those_computed_for_each_page(
     data: st.DataObject, dtype: pa.DataType, group_rows: int, start: int
 ) -> None:
     values = data.draw(st.lists(st.none() | VALUES[dtype], min_size=start + 1, max_size=30))
@@ -162,5 +162,5 @@ def test_statistics_of_many_pages_equal_those_of_each_page(
         page_statistics(array[first:stop], None if mask[first:stop].all() else mask[first:stop])
         for first, stop in itertools.pairwise(bounds)
     ]
-    # As text, so that zeros of different signs differ.
+    # Compared as text, so that zeros of different signs differ.
     assert [repr(page) for page in found] == [repr(page) for page in expected]

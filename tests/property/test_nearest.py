@@ -58,7 +58,7 @@ def searches(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def model_distances(metric: str, vectors: npt.NDArray[Any], query: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """The distances, straight from their definitions."""
+    """Return the distances, computed directly from their definitions."""
     with np.errstate(all="ignore"):
         if metric == "hamming":
             return np.unpackbits(vectors ^ query, axis=1).sum(axis=1).astype(np.float32)
@@ -71,7 +71,7 @@ def model_distances(metric: str, vectors: npt.NDArray[Any], query: npt.NDArray[A
 
 
 def model(search: dict[str, Any]) -> list[tuple[int, int, float]]:
-    """Query, number and distance of each row that is found."""
+    """Return the query, number, and distance of each row in the result."""
     numbers = [
         number for number, row in enumerate(search["rows"]) if row is not None and number % search["deleted"] != 1
     ]
@@ -130,7 +130,7 @@ def shown(found: pa.Table) -> list[tuple[int, int, float]]:
 
 
 def assert_alike(ours: list[tuple[int, int, float]], expected: list[tuple[int, int, float]]) -> None:
-    """The rows are the same, in the order of their distances, which may differ in the last bits."""
+    """Check that the rows are the same and ordered by distance, although distances may differ in the last bits."""
     by_row = {each[:2]: each[2] for each in expected}
     assert sorted(each[:2] for each in ours) == sorted(by_row)
     assert [each[2] for each in ours] == pytest.approx([each[2] for each in expected], rel=1e-4, abs=1e-5)
@@ -139,7 +139,7 @@ def assert_alike(ours: list[tuple[int, int, float]], expected: list[tuple[int, i
 
 @settings(max_examples=40, deadline=None)
 @given(searches())
-def test_search_finds_the_rows_that_comparing_every_vector_finds(search: dict[str, Any]) -> None:
+def test_nearest_search_finds_the_same_rows_as_a_comparison_of_all_vectors(search: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         ours = shown(lance_core.dataset(table_of(search, directory)).to_table(**arguments_of(search)))
         assert_alike(ours, model(search))
@@ -148,7 +148,7 @@ def test_search_finds_the_rows_that_comparing_every_vector_finds(search: dict[st
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(searches())
-def test_search_finds_the_rows_that_pylance_finds(search: dict[str, Any]) -> None:
+def test_nearest_search_finds_the_same_rows_as_pylance(search: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = table_of(search, directory)
         ours = shown(lance_core.dataset(path).to_table(**arguments_of(search)))

@@ -67,7 +67,7 @@ class Columns:
         return pa.field(name, dtype, nullable=pa.types.is_null(dtype) or self.chooser.random() < 0.85)
 
     def array(self, dtype, num_rows, *, nullable=True):
-        """An array, every fifth time a slice of a longer one."""
+        """Return an array, in one of five cases a slice of a longer one."""
         extra = 10 if self.chooser.random() < 0.2 else 0
         rate = self.chooser.choice([0.0, 0.0, 0.1, 0.5, 0.95, 1.0]) if nullable else 0.0
         mask = self.rng.random(num_rows + extra) < rate if rate else None
@@ -99,7 +99,7 @@ class Columns:
             bitmap = None if mask is None else pa.py_buffer(np.packbits(~mask, bitorder="little"))
             buffers = [bitmap, pa.py_buffer(offsets.astype(np.int32))]
             return pa.Array.from_buffers(dtype, num_rows, buffers, children=[entries])
-        # Two items in front and three behind belong to no list; null lists may hide some.
+        # The first two and the last three items belong to no list, and null lists may hide items.
         items = self.array(dtype.value_type, int(offsets[-1]) + 5)
         make = pa.LargeListArray if pa.types.is_large_list(dtype) else pa.ListArray
         offset_type = pa.int64() if pa.types.is_large_list(dtype) else pa.int32()
@@ -171,7 +171,7 @@ class Columns:
 
 
 def rows_of(array):
-    """Rows as text, in which NaN equals itself and -0.0 does not equal 0.0."""
+    """Return rows as text, so that NaN equals itself and -0.0 does not equal 0.0."""
     return [repr(value) for value in array.to_pylist()]
 
 
@@ -192,7 +192,7 @@ class Case:
         self.rows = [row for array in self.arrays for row in rows_of(array)]
 
     def write(self, writer_class, path):
-        """One page per array."""
+        """Write one page per array."""
         with writer_class(str(path), self.schema, data_cache_bytes=1) as writer:
             for array in self.arrays:
                 if writer_class is not LanceFileWriter:

@@ -23,7 +23,7 @@ PROFILE = settings(max_examples=40, deadline=None, suppress_health_check=[Health
 
 
 def _windows(zone: str, hours: int, positions: Sequence[int]) -> list[PartitionValue]:
-    """Days or hours that start at wall clock times of the zone, as Dagster's time windows do."""
+    """Return days or hours that start at wall clock times of the time zone, like Dagster's time windows."""
     windows = []
     for position in positions:
         if hours == 24:
@@ -45,7 +45,7 @@ def _found(module: Any, uri: str, rows: pa.Table, condition: str) -> list[int]:
 
 
 def _batch(rows: pa.Table) -> pa.RecordBatch:
-    """All rows as one batch; a table without rows has no batch."""
+    """Return all rows as one batch, because a table without rows has no batch."""
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
 
 
@@ -66,7 +66,7 @@ def _check(uri: str, rows: pa.Table, condition: str, expected: Sequence[bool], *
     minutes=st.lists(st.one_of(st.none(), st.integers(-2000, 20000)), min_size=1, max_size=30),
     microseconds=st.sampled_from([0, 1, 999_999]),
 )
-def test_rows_of_time_windows_are_those_within_the_windows(
+def test_time_window_partitions_select_exactly_the_rows_within_the_windows(
     tmp_path: Any,
     zone: str,
     kind: str,
@@ -105,7 +105,7 @@ def test_rows_of_time_windows_are_those_within_the_windows(
     null_key=st.booleans(),
     name=st.sampled_from(["region", "Region", "select", "two words", "ü"]),
 )
-def test_rows_of_keys_are_those_with_the_key_as_text(
+def test_key_partitions_select_exactly_the_rows_whose_column_equals_a_key(
     tmp_path: Any, keys: list[str], others: list[str | None], null_key: bool, name: str
 ) -> None:
     rows = pa.table({name: pa.array([*keys, *others, None], pa.string())})
@@ -126,7 +126,7 @@ def test_rows_of_keys_are_those_with_the_key_as_text(
         max_size=12,
     )
 )
-def test_rows_of_partitions_with_several_dimensions_are_those_of_each(
+def test_multi_dimensional_partitions_select_the_rows_that_match_in_every_dimension(
     tmp_path: Any, chosen: list[tuple[int, str, str]]
 ) -> None:
     columns = [

@@ -32,8 +32,8 @@ POSTFIX = st.sampled_from(["", "", "", " is null", " is not null", " is true", "
 
 
 def _operand(column: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """A column with what may stand before and after it."""
-    # Lists have one item: the reference takes "r in (p, p) and r in (q, q)" for false.
+    """Return an operand: a column with optional operators before and after it."""
+    # Lists have one item, because the reference evaluates "r in (p, p) and r in (q, q)" to false.
     ranges = st.one_of(
         st.builds(" {}in ({})".format, NOT, column),
         st.builds(" {}between {} and {}".format, NOT, column, column),
@@ -69,7 +69,7 @@ MIXTURES = st.one_of(CONDITIONS, SUM_CONDITIONS, ANYTHING)
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All combinations of a few values."""
+    """A table with all combinations of a few values."""
     uri = str(tmp_path_factory.mktemp("precedence") / "t")
     lance.write_dataset(ROWS, uri)
     return uri

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NUM_ROWS = 60
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAYS = [0, 1, 2, 100, -1, 18262, 18321, 18322, 18350, 18559]
-# Around midnight of 2020-01-01 and the changes of summer time in Europe, in seconds.
+# Around midnight of 2020-01-01 and the daylight saving time changes in Europe, in seconds.
 SECONDS = [0, -1, 86400, *(18262 * 86400 + 60 * minutes for minutes in (0, 60, -60, 120, -120, -330, 300, -300))]
 SECONDS += [1585440000, 1585443600, 1585447200, 1603584000, 1603587600, 1593561600]
 ZONES = [("s", "Europe/Berlin"), ("us", "Europe/Berlin"), ("ns", "America/New_York"), ("us", "+02:00")]
@@ -45,7 +45,7 @@ NUMBERS = [0, 1, -1, 2, 3, 100]
 
 
 def _columns() -> dict[str, tuple[pa.DataType, list[Any], list[Any]]]:
-    """Name → type, mild values, wild values; times as integers."""
+    """Return name → (type, mild values, wild values), with times as integers."""
     found: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {}
     for bits in (8, 16, 32, 64):
         top = 2 ** (bits - 1)
@@ -92,7 +92,7 @@ def _columns() -> dict[str, tuple[pa.DataType, list[Any], list[Any]]]:
 
 
 def _wild_times(unit: str) -> list[int]:
-    """One before and after 1970, local times that Berlin has not or has twice, and years beyond nanoseconds."""
+    """Return times before and after 1970, skipped and repeated local times of Berlin, and years beyond nanoseconds."""
     strange = [1585449000 * UNITS[unit], 1603593000 * UNITS[unit]]
     return [1, -1, *strange, *([] if unit == "ns" else [-62135596800 * UNITS[unit]])]
 
@@ -118,13 +118,13 @@ def _table(names: list[str], *, is_wild: bool) -> pa.Table:
 
 
 class Pair:
-    """One table, open with both libraries."""
+    """One table, opened with both libraries."""
 
     def __init__(self, uri: str) -> None:
         self.uri, self.theirs, self.ours = uri, lance.dataset(uri), lance_core.dataset(uri)
 
     def check(self, predicate: str | pc.Expression, kinds: set[str]) -> None:
-        """Both find the same rows, or refuse; or differ where they may."""
+        """Check that both libraries find the same rows, or refuse the predicate, or differ only where permitted."""
         try:
             expected: object = self.theirs.to_table(columns=["key"], filter=predicate)["key"].to_pylist()
         except BaseException as error:  # noqa: BLE001  # PanicException is no Exception
@@ -141,7 +141,7 @@ class Pair:
 KNOWN_REFUSALS = [
     *("Timestamp(ns): converted value exceeds", "Arithmetic overflow", "Cannot cast to Decimal128(38"),
     *("FixedSizeBinary", "Function 'coalesce' user-defined coercion failed", "Task was aborted", "literal of type"),
-    # pyarrow does not hand over every Arrow expression with two types.
+    # pyarrow cannot serialize every Arrow expression with two types.
     *("Substrait", "substrait", "Cannot compare timestamp", "no kernel matching input types"),
 ]
 """What the reference says of predicates that have an answer here."""
@@ -150,7 +150,7 @@ NUMERIC = {"integer", "float", "decimal"}
 
 
 def _may_differ(found: object, expected: object, kinds: set[str]) -> bool:
-    """What one library refuses and the other does not, on purpose."""
+    """Return whether the libraries differ on purpose."""
     if isinstance(expected, BaseException):
         return any(text in str(expected) for text in KNOWN_REFUSALS)
     is_mixed = "text" in kinds and bool(kinds & {*NUMERIC, *TIMES, "bool"})
@@ -204,7 +204,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module", params=["mild", "wild"])
 def instants(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """Nothing but dates and timestamps: Arrow expressions do not reach the reference beside some other types."""
+    """A table of dates and timestamps only, because Arrow expressions with some other types fail in the reference."""
     uri = str(tmp_path_factory.mktemp("instants") / request.param)
     lance.write_dataset(_table(INSTANTS, is_wild=request.param == "wild"), uri, data_storage_version="0.1")
     return Pair(uri)
@@ -227,7 +227,7 @@ CASTS += ["cast({0} as date)", "cast(cast({0} as timestamp(0)) as timestamp(9))"
 
 @pytest.fixture(scope="module", params=["legacy", "2.1"])
 def fractions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """Dates and timestamps with fractions of a second, in files with statistics and without."""
+    """A table of dates and timestamps with fractional seconds, in files with and without statistics."""
     choose = random.Random(13)
     columns = {}
     for name in INSTANTS:
@@ -250,7 +250,7 @@ def _nanoseconds(dtype: pa.DataType) -> int:
 
 
 def _moment_literal(choose: random.Random) -> str:
-    """A date or a timestamp, with 0 to 9 digits of a second's fraction."""
+    """Return a date or a timestamp with 0 to 9 fractional digits."""
     seconds, fraction = divmod(_moment(choose), 10**9)
     text = str(np.datetime64(seconds, "s")).replace("T", " ")
     if choose.random() < 0.2:
@@ -278,7 +278,9 @@ def _check_fractions(fractions: Pair, left: str, seed: int) -> None:
         "coalesce(at_ns, timestamp '2020-01-01 00:00:00.000000999') = timestamp(9) '2020-01-01 00:00:00.000000999'",
     ],
 )
-def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fractions: Pair, predicate: str) -> None:
+def test_timestamp_casts_without_a_precision_are_nanoseconds_in_function_arguments(
+    fractions: Pair, predicate: str
+) -> None:
     fractions.check(predicate, {"timestamp"})
 
 
@@ -315,7 +317,7 @@ def test_columns_of_every_two_types_compare_in_every_way_as_in_pylance(tables: P
 def _check_random(tables: Pair, seed: int) -> None:
     choose = random.Random(seed)
     first = choose.choice(NAMES)
-    # Half of the others are of a kind that may stand beside the first.
+    # Half of the other values have a type that can be compared with the first.
     near = [name for name, kinds in OPERANDS.items() if kinds == KINDS[first] or {*kinds, *KINDS[first]} <= TIMES]
     others = [choose.choice(near if choose.random() < 0.5 else list(OPERANDS)) for _ in range(2)]
     form = choose.choice(FORMS)
@@ -325,14 +327,14 @@ def _check_random(tables: Pair, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.sampled(2)
-def test_mixtures_of_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
+def test_predicates_with_mixed_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
     for number in range(40):
         _check_random(tables, 40 * seed + number)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_many_mixtures_of_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
+def test_many_predicates_with_mixed_types_find_the_same_rows_as_pylance(tables: Pair, seed: int) -> None:
     for number in range(100):
         _check_random(tables, 100 * seed + number)
 

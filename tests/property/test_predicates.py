@@ -60,7 +60,7 @@ def _rows(seed: int, num_rows: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three fragments, of which one has deleted rows."""
+    """A table of three fragments, of which one has deleted rows."""
     uri = str(tmp_path_factory.mktemp("predicates") / "t")
     lance.write_dataset(_rows(7, 240), uri, max_rows_per_file=80)
     lance.dataset(uri).delete("Key % 10 = 3 and Key < 80")
@@ -190,7 +190,7 @@ TRUTHS = st.one_of(
     st.sampled_from(["KEY % 2 = 0", "`Key` < 100", "key > 20"]),
 )
 TESTS = st.one_of(_integer_tests(), FLOAT_TESTS, TEXT_TESTS, TIME_TESTS, COLUMN_TESTS, TRUTHS)
-# NOT, IS and = stand around single tests only: the reference takes "x AND NOT x" for false where x is unknown too.
+# NOT, IS, and = apply only to single conditions, because the reference evaluates "x AND NOT x" to false for nulls.
 CONDITIONS = st.recursive(
     st.one_of(
         TESTS,

@@ -49,7 +49,7 @@ LITERALS = ["0.0", "-0.0", "1.0", "-1.0", "2.5", "cast('nan' AS double)", "cast(
 
 
 def runs(choose: random.Random, values: list[object], nulls: float) -> list[object]:
-    """Rows of a column: runs of few different values, so that batches differ in their bounds."""
+    """Return rows of a column in runs of few distinct values, so that the bounds of batches differ."""
     found: list[object] = []
     while len(found) < NUM_ROWS:
         few = choose.sample(values, choose.randint(1, 2))
@@ -104,7 +104,7 @@ def random_expression(choose: random.Random, depth: int) -> pc.Expression:
     if kind < 0.75 and column in ("f", "s"):
         return field.isin(pa.array(choose.sample(FLOATS, choose.randint(1, 3)), pa.float64()))
     if column in ("g", "i"):
-        # Below a cast, or beside a constant that is cast, both are compared as doubles.
+        # If one side is cast, both sides are compared as doubles.
         field = choose.choice([field, field.cast(pa.float64())])
         if column == "i":
             field = pc.field("i")
@@ -124,11 +124,11 @@ def check(dataset: lance_core.LanceDataset, predicate: pc.Expression | str) -> N
     try:
         every = keys(dataset.to_table(**options, use_stats=False))
     except lance_core.InvalidInputError:
-        # A literal that the column's type cannot hold: refused with and without statistics.
+        # A literal that the column's type cannot represent is refused with and without statistics.
         with pytest.raises(lance_core.InvalidInputError):
             dataset.to_table(**options)
         return
-    # Batches that can be left out are, however short they are.
+    # Batches that can be pruned are pruned, regardless of their size.
     assert keys(dataset.to_table(**options, batch_size=GROUP)) == every
 
 
@@ -170,10 +170,10 @@ def test_every_integer_compares_as_less_than_nan(tmp_path: Path) -> None:
     assert dataset.count_rows(predicate) == dataset.to_table(filter=predicate, use_stats=False).num_rows == 20
 
 
-def test_dates_are_compared_with_timestamps_of_a_time_zone(tmp_path: Path) -> None:
+def test_dates_can_be_compared_with_timestamps_in_a_time_zone(tmp_path: Path) -> None:
     table = pa.table({"d": pa.array(DAYS, pa.date32()), "key": range(3)})
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=1)
-    # A day begins at midnight UTC, whatever the zone that it is compared in.
+    # A day begins at midnight UTC, regardless of the time zone in the comparison.
     midnight = pa.array([datetime.datetime(2024, 7, 2)], pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     berlin = midnight.cast(pa.timestamp("us", "Europe/Berlin"))[0]
     assert keys(dataset.to_table(filter=pc.field("d") == pc.scalar(berlin), batch_size=1)) == [1]

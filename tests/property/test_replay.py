@@ -5,7 +5,7 @@ row ids and addresses), these are the rows that a model of the operations expect
 what a scan finds, and no file that was committed has changed. A version is nothing but files, and its rows follow from
 their bytes: so no version that was compared before can have changed either. Reading all of them again by both, which is
 what that stands in for, is done at intervals and at the end;
-``test_every_version_matches_the_model_after_every_operation`` does it after each operation.
+``test_every_version_matches_the_model_after_each_operation`` does it after each operation.
 
 An operation that is planned on an older version may fail with a conflict; then nothing may have changed. A change that
 hid rows is often followed by one of either side that was planned before it, and is aimed at the same fragment: at other
@@ -45,5 +45,5 @@ def test_long_sequences_of_random_operations_match_the_model(seed: int, tmp_path
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 104))
-def test_every_version_matches_the_model_after_every_operation(seed: int, tmp_path: Path) -> None:
+def test_every_version_matches_the_model_after_each_operation(seed: int, tmp_path: Path) -> None:
     replay(tmp_path, seed, 100, every=1)

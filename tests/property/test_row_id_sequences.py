@@ -19,13 +19,13 @@ MAX_ID = 2**64 - 1
 
 
 def encoded(ids: list[int]) -> bytes:
-    """What we write for a list of ids."""
+    """Return the bytes that this library writes for a list of ids."""
     segments = [encode_segment(np.array(ids, np.uint64))] if ids else []
     return pb_rowids.RowIdSequence(segments=segments).SerializeToString()
 
 
 def theirs(ids: list[int]) -> bytes:
-    """What the reference writes."""
+    """Return the bytes that the reference writes."""
     return bytes(TheirSequence(ids).to_inline_metadata().asdict()["Inline"])
 
 
@@ -36,7 +36,7 @@ def read_by_theirs(data: bytes) -> list[int]:
 
 @st.composite
 def id_lists(draw: st.DrawFn) -> list[int]:
-    """Lists of every form and width: ranges, with few and many gaps, ascending or not."""
+    """Draw lists of every form and width: ranges with few or many gaps, ascending or not."""
     base = draw(st.sampled_from([0, 1, 7, 2**16 - 2, 2**32 - 3, 2**40, 2**63 - 9]))
     slots = draw(st.integers(1, 400))
     ids = np.arange(slots)
@@ -78,7 +78,7 @@ def test_row_id_sequences_have_the_bytes_of_pylance(ids: list[int]) -> None:
 
 @pytest.mark.parametrize("slots", [8, 9, 100, 128, 129, 1585, 4096])
 def test_row_id_sequences_change_their_encoding_where_pylance_does(slots: int) -> None:
-    """Gap by gap, from a range to two ids, so that each form gives way to the next one."""
+    """Ids are removed one by one, from a full range down to two ids, so that every encoding is used."""
     order = np.random.default_rng(slots).permutation(np.arange(1, slots - 1))
     counts = sorted({*range(min(40, slots - 1)), *range(slots // 32, slots // 32 + 8), *range(0, slots - 2, 61)})
     sparse = {slots - slots // step for step in (15, 16, 17)}
@@ -88,7 +88,7 @@ def test_row_id_sequences_change_their_encoding_where_pylance_does(slots: int) -
 
 
 def _segment(ids: list[int], form: str) -> pb_rowids.U64Segment:
-    """Ascending ids in a form of one's choice."""
+    """Return ascending ids in the given encoding."""
     start, stop = ids[0], ids[-1] + 1
     values = pb_rowids.EncodedU64Array(
         u64_array=pb_rowids.EncodedU64Array.U64Array(values=np.array(ids, "<u8").tobytes())
@@ -113,7 +113,7 @@ PARTS = st.lists(st.tuples(st.frozensets(st.integers(0, 90), min_size=1), FORMS)
 
 @given(PARTS, st.randoms(use_true_random=False))
 def test_any_legal_row_id_sequence_is_read_and_searched(parts: list[tuple[frozenset[int], str]], rng: Any) -> None:
-    """Segments whose bounds overlap, as compactions leave them: part i holds ids of remainder i."""
+    """The bounds of the segments overlap, as after compactions: part i contains the ids with remainder i."""
     lists = [sorted(each * len(parts) + index for each in ids) for index, (ids, _) in enumerate(parts)]
     segments = [_segment(ids, form) for ids, (_, form) in zip(lists, parts, strict=True)]
     data = pb_rowids.RowIdSequence(segments=segments).SerializeToString()
@@ -132,7 +132,7 @@ def test_any_legal_row_id_sequence_is_read_and_searched(parts: list[tuple[frozen
     st.lists(st.integers(0, 70), max_size=30),
 )
 def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked: list[int]) -> None:
-    """An id may stand in many fragments; it is deleted in all but the last."""
+    """An id may occur in many fragments, and is deleted in all but the last."""
     sequences, deleted, model = {}, {}, {}
     for number, ids in enumerate(holders):
         listed = sorted(ids, key=lambda each: (each * 7) % 61)
@@ -158,7 +158,7 @@ def test_two_live_rows_with_one_row_id_raise_corrupt_data() -> None:
 @given(id_lists(), st.data())
 @settings(max_examples=80)
 def test_hostile_row_id_bytes_give_ids_or_raise_corrupt_data(ids: list[int], data: st.DataObject) -> None:
-    """A flipped bit gives other ids, which are all different and found, or a typed error."""
+    """A flipped bit gives other ids, which are distinct and can be found, or a typed error."""
     original = bytearray(encoded(ids))
     bit = data.draw(st.integers(0, len(original) * 8 - 1))
     original[bit // 8] ^= 1 << bit % 8

@@ -16,14 +16,14 @@ FAST_START = "-XX:TieredStopAtLevel=1"
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """Two cores, three attempts a task, few shuffle partitions, a JVM that compiles for a fast start."""
+    """A session with two cores, three attempts per task, few shuffle partitions, and a JVM tuned for a fast start."""
     settings = {
         "spark.master": "local[2,3]",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.extraJavaOptions": FAST_START,
     }
     with warnings.catch_warnings():
-        # The reference implementation, where a test has imported it, warns of the fork that starts the JVM.
+        # If a test has imported the reference implementation, it warns about the fork that starts the JVM.
         warnings.simplefilter("ignore", UserWarning)
         session = start_session(settings)
     yield session
@@ -32,5 +32,5 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def token() -> str:
-    """What the names of the files of one write have in common."""
+    """The token in the names of all files of one write."""
     return secrets.token_hex(8)

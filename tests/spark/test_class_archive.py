@@ -1,4 +1,4 @@
-"""The class archive of Spark's JVM: which one is used, who records it, and what may go wrong."""
+"""The class archive of Spark's JVM: which archive is used, who records it, and how failures are handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 24 * 3600
 
 
 class Recorders:
-    """Stands in for the processes that record."""
+    """Replaces the processes that record archives."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.commands: list[list[str]] = []
@@ -60,14 +60,14 @@ def test_java_options_about_archives_take_precedence(
     assert ClassArchive.of(*installation, java_options=options) is None
 
 
-def test_the_environment_can_turn_archives_off(
+def test_class_archives_can_be_disabled_in_the_environment(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANCE_SPARK_CLASS_ARCHIVE", "0")
     assert ClassArchive.of(*installation) is None
 
 
-def test_an_archive_is_recorded_once_and_then_used(
+def test_a_class_archive_is_recorded_once_and_then_used(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorders = Recorders(monkeypatch)
@@ -92,7 +92,7 @@ def test_an_archive_is_recorded_once_and_then_used(
     assert not archive.start_recording()
 
 
-def test_archives_that_nobody_uses_are_removed(
+def test_unused_class_archives_are_removed(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Recorders(monkeypatch)
@@ -108,7 +108,7 @@ def test_archives_that_nobody_uses_are_removed(
     assert {file.name for file in directory.iterdir()} == {"used.jsa", archive.attempt.name}
 
 
-def test_a_cache_directory_that_cannot_be_written_is_not_used(
+def test_an_unwritable_cache_directory_is_not_used(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorders = Recorders(monkeypatch)
@@ -150,9 +150,9 @@ def test_concurrent_recorders_leave_one_archive_that_sessions_use(tmp_path: Path
         ).stdout.strip()
 
     assert use() == "1 10"
-    # The JVM would not start with a file that was cut off.
+    # The JVM would not start with a truncated file.
     archive.chmod(0o600)
     os.truncate(archive, 2**20)
-    # Nobody records again today.
+    # No further recording starts on the same day.
     (archive.parent / f"{archive.name.partition('-')[0]}.attempt").touch()
     assert use() == "0 10"

@@ -1,4 +1,4 @@
-"""Verbs on a standalone cluster of two workers, with tables in S3: rows are correct even if processes are killed."""
+"""Verbs on a standalone cluster of two workers with tables in S3 have correct results even if processes are killed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 
 
 class Table:
-    """A table in S3 to which drivers on the cluster apply verbs."""
+    """A table in S3 that drivers on the cluster change."""
 
     def __init__(self, cluster: SparkCluster, store: S3Server, marks: Path) -> None:
         self.cluster, self.store, self.marks = cluster, store, marks
@@ -60,7 +60,7 @@ class Table:
         return lance_core.dataset(self.uri, storage_options=self.options).version
 
     def unused_files(self) -> set[str]:
-        """The data files to which no version refers."""
+        """Return the data files to which no version refers."""
         dataset = lance_core.dataset(self.uri, storage_options=self.options)
         used: set[str] = set()
         for each in dataset.versions():
@@ -98,7 +98,7 @@ def expected(changes: dict[int, str]) -> list[tuple[int, str]]:
     return sorted(found.items())
 
 
-def test_reads_and_writes_of_a_cluster_are_exact(table: Table) -> None:
+def test_reads_and_writes_on_a_cluster_return_and_add_the_correct_rows(table: Table) -> None:
     assert table.apply("read") == {"n": ROWS, "total": ROWS * (ROWS - 1) // 2, "ids": ROWS}
     assert table.apply("write", start=ROWS, stop=ROWS + 100, text="new") == {"version": 3, "rows": 100}
     assert table.rows() == expected({number: f"new {number}" for number in range(ROWS, ROWS + 100)})

@@ -1,4 +1,4 @@
-"""Batches converted to a target schema: shared buffers, list lengths, nulls, slices, copies of small columns."""
+"""Conversion of batches to a target schema: shared buffers, list lengths, nulls, slices, copies of small columns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_columns_have_the_order_and_types_of_the_target_schema() -> None:
     assert conformed.to_pydict() == {"a": [1, 2], "b": ["x", None]}
 
 
-def test_nested_columns_are_reordered_widened_and_keep_their_nulls() -> None:
+def test_nested_columns_are_reordered_and_widened_and_keep_their_nulls() -> None:
     inner = pa.struct({"y": pa.int32(), "x": pa.list_(pa.field("element", pa.float32()))})
     rows = [{"y": 1, "x": [1, 2]}, None, {"y": None, "x": None}]
     target = pa.schema(
@@ -134,7 +134,7 @@ def test_a_column_that_cannot_be_converted_is_named_in_the_error() -> None:
 
 
 def streamed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch as a worker gets it: all columns in one block of memory."""
+    """Return the batch as a worker receives it, with all columns in one block of memory."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

@@ -1,4 +1,4 @@
-"""Sessions of a Spark Connect server: every use of Spark in a run, and unreachable servers."""
+"""Spark Connect sessions: every use of Spark in a run, and unreachable servers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ print("done")
 
 @pytest.mark.slow
 def test_a_remote_session_supports_everything_that_a_local_session_does(tmp_path: Path) -> None:
-    # A process has either local or remote sessions.
+    # A process can have either local or remote sessions.
     command = [sys.executable, "-c", REMOTE, str(tmp_path)]
     finished = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert finished.stdout.splitlines()[-1:] == ["done"], finished.stderr[-3000:]

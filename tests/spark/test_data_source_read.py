@@ -1,4 +1,4 @@
-"""Tables read through the data source ``lance``: rows, versions, columns, tasks, views, errors."""
+"""Reads through the data source ``lance``: rows, versions, columns, tasks, views, and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.select("id").collect())
 
 
-def test_rows_columns_and_filters_of_a_table_are_read(spark: SparkSession, uri: str) -> None:
+def test_a_read_returns_the_selected_rows_and_columns(spark: SparkSession, uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     lance_core.dataset(uri).delete("id = 4")
     frame = read_lance(spark, uri)
@@ -149,7 +149,7 @@ def test_missing_tables_and_columns_raise_clear_errors(spark: SparkSession, uri:
 
 
 @pytest.mark.slow
-def test_files_that_vanish_after_planning_raise_a_clear_error(spark: SparkSession, uri: str) -> None:
+def test_files_removed_after_planning_raise_a_clear_error(spark: SparkSession, uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     frame = read_lance(spark, uri)
     for path in (Path(uri) / "data").iterdir():
@@ -158,9 +158,7 @@ def test_files_that_vanish_after_planning_raise_a_clear_error(spark: SparkSessio
         frame.collect()
 
 
-def test_options_of_the_store_are_hidden_in_plans(
-    spark: SparkSession, uri: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_storage_options_are_hidden_in_plans(spark: SparkSession, uri: str, capfd: pytest.CaptureFixture[str]) -> None:
     lance_core.write_dataset(ROWS, uri)
     frame = read_lance(spark, uri, **{"storage.aws_secret_access_key": "hidden-1", "storage.other": "hidden-2"})
     frame.filter("id > 1").explain(mode="extended")

@@ -1,4 +1,4 @@
-"""Frames written through the data source ``lance``: modes, options, attempts, and leftovers."""
+"""Writes through the data source ``lance``: modes, options, failed attempts, and leftovers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def committed_files(uri: str) -> set[str]:
     return {path for each in lance_core.dataset(uri).manifest.fragments for path in each.data_file_paths}
 
 
-def test_append_creates_a_table_and_adds_to_it_and_overwrite_replaces_it(spark: SparkSession, uri: str) -> None:
+def test_append_creates_or_extends_a_table_and_overwrite_replaces_it(spark: SparkSession, uri: str) -> None:
     new_table = {"vectorColumns": "v:2", "stableRowIds": "true", "dataStorageVersion": "2.1"}
     save(rows_of(spark, 0, 10), uri, **new_table, maxRowsPerFile=3)
     dataset = lance_core.dataset(uri)
@@ -81,7 +81,7 @@ def test_append_creates_a_table_and_adds_to_it_and_overwrite_replaces_it(spark: 
     assert lance_core.dataset(uri).latest_version == 4
 
 
-def test_existing_tables_are_kept_on_request(spark: SparkSession, uri: str) -> None:
+def test_option_if_exists_keeps_an_existing_table(spark: SparkSession, uri: str) -> None:
     save(spark.range(2), uri, ifExists="error")
     with pytest.raises(AlreadyExistsError, match="already exists"):
         save(spark.range(2), uri, ifExists="error")
@@ -137,7 +137,7 @@ def test_partitioned_layouts_are_refused(spark: SparkSession, uri: str) -> None:
 
 
 def failing(frame: DataFrame, attempts: int) -> DataFrame:
-    """The frame; one task fails after its rows in its first attempts."""
+    """Return the frame with one task whose first attempts fail after their rows were read."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -166,7 +166,7 @@ def test_rows_of_failed_attempts_are_neither_committed_nor_left_behind(
 
 
 def writer_with_files(spark: SparkSession, uri: str) -> tuple[LanceWriter, list[WrittenMessage]]:
-    """A writer whose only task has written two files, of which one belongs to a failed attempt."""
+    """Return a writer whose only task has written two files, one of them in a failed attempt."""
     options = parse_options({"path": uri}, WRITE)
     writer = LanceWriter.plan(Location(uri=uri), spark.range(3).schema, options, overwrite=False)
     settings = writer._plan.settings
@@ -185,7 +185,7 @@ def test_files_of_other_attempts_are_removed_after_the_commit(spark: SparkSessio
     writer.commit(messages)
     assert lance_core.dataset(uri).to_table()["id"].to_pylist() == [0, 1, 2]
     assert data_files(uri) == committed_files(uri)
-    # The same commit, repeated.
+    # The same commit is repeated.
     writer.commit(messages)
     assert lance_core.dataset(uri).latest_version == 2
 

@@ -1,4 +1,4 @@
-"""The inventory of installed files: odd RECORDs, vanished files, the running environment."""
+"""The inventory of installed files: unusual RECORD files, missing files, and the running environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CAPTURED_AT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
 
 
 def install(root: Path, name: str, version: str, record: str | None, *, metadata: bool = True) -> Path:
-    """A ``.dist-info`` below ``root``."""
+    """Create a ``.dist-info`` directory below ``root``."""
     directory = root / f"{name}-{version}.dist-info"
     directory.mkdir(parents=True)
     if metadata:
@@ -67,7 +67,7 @@ def test_a_time_without_a_zone_and_an_empty_environment_are_refused(spark: Spark
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A directory with a name that needs escaping, files to read, and one that must not be opened."""
+    """A directory whose name needs escaping, with files to read and a file that must not be opened."""
     site = tmp_path / "si te%41[ä]{x}*" / "lib"
     package = site / "pkg"
     package.mkdir(parents=True)
@@ -157,7 +157,7 @@ def test_file_texts_are_returned_in_batches_of_bounded_size(spark: SparkSession,
         for batch in batches:
             yield pa.RecordBatch.from_pydict({"num_bytes": [batch.nbytes], "num_rows": [batch.num_rows]})
 
-    # Spark cuts batches again on the way to the next worker; what counts is that the rows are all there.
+    # Spark may divide batches again on the way to the next worker; only the completeness of the rows matters.
     seen = frame.mapInArrow(sizes, "num_bytes BIGINT, num_rows BIGINT").collect()
     assert sum(row.num_rows for row in seen) == 301
     assert frame.where(f"length(source_text) = {MAX_SOURCE_BYTES}").count() == 300

@@ -1,4 +1,4 @@
-"""The ingest job, executed in process with a real Spark session: user files as sources, and errors in these files."""
+"""The ingest job, executed in process with a real Spark session: source files of users, and errors in these files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
-    # What a failed step says when its process ends is not for the process of the tests.
+    # Discard the messages of failed steps, which would be printed when the test process exits.
     failures._failures.clear()
 
 
@@ -73,7 +73,7 @@ def headline(result: dg.ExecuteInProcessResult) -> str:
 
 
 def assert_untouched(uri: str, version: int, num_files: int) -> None:
-    """The failed run left neither a version nor a file."""
+    """Check that the failed run left neither a version nor a file."""
     assert lance_core.dataset(uri).version == version
     assert len(list(Path(uri, "data").iterdir())) == num_files
 
@@ -111,7 +111,7 @@ def test_a_corrupt_file_is_named_in_the_error(ingest, source, uri) -> None:
 
 
 @pytest.mark.slow
-def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> None:
+def test_a_column_with_a_changed_type_is_named_in_the_error_before_a_row_is_read(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": ["one"], "v": [[1.0, 2.0]]}))
     result = ingest()
@@ -136,14 +136,14 @@ def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest
 
 
 @pytest.mark.slow
-def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
+def test_mode_create_refuses_an_existing_dataset(ingest, uri) -> None:
     assert ingest(mode="create").success
     assert "already contains a dataset (version 1)" in headline(ingest(mode="create"))
     assert_untouched(uri, version=1, num_files=1)
 
 
 @pytest.mark.slow
-def test_overwrite_accepts_another_schema(ingest, source, uri) -> None:
+def test_mode_overwrite_accepts_another_schema(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"other": ["x"]}))
     assert ingest(mode="overwrite").success
@@ -163,7 +163,7 @@ def test_an_existing_session_survives_the_ingest(ingest, spark) -> None:
 
 @pytest.mark.slow
 def test_storage_options_reach_the_tasks_of_writes_and_rewrites(spark, source, server, instance, monkeypatch) -> None:
-    """Only the declared options know the server; the secret is in a variable of this process alone."""
+    """The server is known only from the declared options; the secret is in an environment variable."""
     monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")
     declaration = DatasetDeclaration(
         key="lake/events",
@@ -216,7 +216,7 @@ def test_a_function_source_creates_a_frame_from_several_tables(spark, instance, 
 
 @pytest.mark.slow
 def test_an_ingest_reads_the_recorded_version_of_the_asset_of_its_source(spark, instance, uri, tmp_path) -> None:
-    """Rows that were added after the materialization that Dagster knows are not read."""
+    """Rows added after the latest materialization recorded in Dagster are not read."""
     upstream_uri = str(tmp_path / "upstream.lance")
     upstream = DatasetDeclaration(
         key="lake/up", uri=upstream_uri, source=SparkSource(function=lambda session, _: session.range(4))

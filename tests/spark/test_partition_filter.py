@@ -1,4 +1,4 @@
-"""Spark and lance_core choose the same rows for partitions, whatever the time zone of the session."""
+"""Spark and lance_core select the same rows for partitions, regardless of the session time zone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _keys(*keys: str) -> list[Partition]:
     return [{None: PartitionValue(key)} for key in keys]
 
 
-def test_the_same_rows_belong_to_partitions_in_spark_and_in_the_dataset(session: SparkSession, uri: str) -> None:
+def test_spark_and_lance_core_select_the_same_rows_for_partitions(session: SparkSession, uri: str) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     frame = session.createDataFrame(ROWS)
     nothing = {"nothing": None}

@@ -32,7 +32,7 @@ START_TAG, END_TAG = "dagster/asset_partition_range_start", "dagster/asset_parti
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
-    # What a failed step says when its process ends is not for the process of the tests.
+    # Discard the messages of failed steps, which would be printed when the test process exits.
     failures._failures.clear()
 
 
@@ -41,7 +41,7 @@ def _day(number: int) -> date:
 
 
 def _write_days(directory: Path, days: range, value: int, *, per_day: int = 3) -> None:
-    """Rows of some days, as timestamps in the middle of each day and at its start."""
+    """Write rows of some days, with timestamps in the middle and at the start of each day."""
     directory.mkdir(exist_ok=True)
     when = [
         datetime.combine(_day(day), datetime.min.time()) + timedelta(hours=8 * hour)
@@ -75,7 +75,7 @@ class Ingest:
         return lance_core.dataset(self.declaration.uri)
 
     def by_day(self) -> dict[int, Counter[int]]:
-        """The values of each day and how often they are there."""
+        """Return the values of each day and the number of their occurrences."""
         found: dict[int, Counter[int]] = {}
         for row in self.dataset().to_table().to_pylist():
             found.setdefault((row["when"].date() - _day(0)).days, Counter())[row["value"]] += 1
@@ -143,7 +143,7 @@ def test_append_for_a_day_adds_only_its_rows(days: Ingest, tmp_path: Path) -> No
     assert days.by_day() == {1: {1: 6}}
 
 
-def test_overwrite_for_a_day_is_refused_because_it_would_remove_the_others(days: Ingest, tmp_path: Path) -> None:
+def test_mode_overwrite_for_a_single_day_is_refused(days: Ingest, tmp_path: Path) -> None:
     _write_days(tmp_path / "in", range(5), value=1)
     result = days.run("2024-01-02", mode="overwrite")
     assert not result.success
@@ -203,7 +203,7 @@ def test_static_and_multi_dimensional_partitions_are_replaced(
             PartitionColumn(column="region", dimension="area", values={"none": None}),
         ],
     )
-    # The keys of dimensions are in alphabetical order.
+    # The keys are ordered by the names of their dimensions.
     assert ingest.run("it's|2024-01-02").success
     assert ingest.run("none|2024-01-01").success
     assert ingest.run("it's|2024-01-02").success
@@ -213,7 +213,7 @@ def test_static_and_multi_dimensional_partitions_are_replaced(
     ]  # fmt: skip
 
 
-def test_partitions_by_a_column_that_the_source_does_not_have_fail_in_one_line(
+def test_partition_column_missing_from_the_source_fails_the_run_with_a_one_line_error(
     spark: SparkSession, tmp_path: Path, uri: str, instance: dg.DagsterInstance
 ) -> None:
     _write_days(tmp_path / "in", range(5), value=1)

@@ -42,7 +42,7 @@ TABLE = pa.table(
     }
 )
 
-# Condition -> whether all of it is evaluated by the reader.
+# Condition -> whether the reader evaluates the entire condition.
 CONDITIONS = {
     "tiny = 1": True,
     "tiny <=> NULL": True,
@@ -124,7 +124,7 @@ def test_pushed_filters_select_the_rows_that_spark_selects(
     ],
     ids=str,
 )
-def test_only_exact_translations_are_made(condition: D.Filter, sql: str | None) -> None:
+def test_only_exactly_translatable_filters_are_pushed_down(condition: D.Filter, sql: str | None) -> None:
     assert to_sql(condition, TABLE.schema) == sql
 
 

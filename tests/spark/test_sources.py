@@ -1,4 +1,4 @@
-"""Declared sources become frames, and errors name what is wrong with a source."""
+"""Declared sources become frames, and errors describe problems with a source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def landing(tmp_path: Path) -> Path:
-    """The same rows in every format."""
+    """A directory with the same rows in every format."""
     pq.write_table(TABLE, tmp_path / "in.parquet")
     orc.write_table(TABLE, tmp_path / "in.orc")
     (tmp_path / "in.json").write_text('{"id": 1, "name": "a"}\n{"id": 2, "name": "b"}\n{"id": 3}\n')
@@ -80,7 +80,7 @@ def test_a_query_reads_the_view_named_source(spark: SparkSession, landing: Path)
         ({"paths": ["in.parquet"], "sql": "SELECT id FROM sauce"}, InvalidInputError, "`sauce`"),
     ],
 )
-def test_an_invalid_source_declaration_raises_an_error_that_names_it(
+def test_an_invalid_source_is_named_in_the_error(
     spark: SparkSession, landing: Path, declared: dict[str, Any], error: type[LanceError], named: str
 ) -> None:
     (landing / "empty").mkdir()
@@ -92,7 +92,7 @@ def test_an_invalid_source_declaration_raises_an_error_that_names_it(
     assert not spark.catalog.tableExists(SOURCE_VIEW)
 
 
-def test_an_empty_directory_is_a_source_when_its_schema_is_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_directory_is_a_valid_source_if_a_schema_is_declared(spark: SparkSession, tmp_path: Path) -> None:
     assert read(spark, "parquet", tmp_path, schema="id BIGINT").collect() == []
 
 

@@ -29,7 +29,7 @@ def append(uri: str, *ids: int) -> None:
 
 
 def copy_available(spark: SparkSession, source: str, sink: str, checkpoint: Path, **options: object) -> int:
-    """Copy the rows of a stream that are there; the number of micro-batches with rows."""
+    """Copy all available rows of a stream, and return the number of micro-batches with rows."""
     stream = spark.readStream.format("lance").options(**{name: str(value) for name, value in options.items()})
     query = (
         stream.load(source)
@@ -50,7 +50,7 @@ def ids(uri: str) -> list[int]:
     return sorted(lance_core.dataset(uri).to_table()["id"].to_pylist())
 
 
-def test_a_stream_reads_the_table_and_writes_it_to_another(spark: SparkSession, uri: str, tmp_path: Path) -> None:
+def test_a_stream_copies_a_table_to_another_table(spark: SparkSession, uri: str, tmp_path: Path) -> None:
     append(uri, 1, 2)
     append(uri, 3)
     sink = f"{uri}_copy"
@@ -119,7 +119,7 @@ def test_options_for_batch_reads_are_refused_for_streams(uri: str) -> None:
 
 
 def commit_epoch(uri: str, query: str, epoch: int, row: int) -> bool:
-    """What the sink does: whether the epoch was new."""
+    """Commit an epoch as the sink does, and return whether the epoch was new."""
     dataset = lance_core.dataset(uri)
     if not begin_epoch(dataset, query, epoch):
         return False
@@ -143,7 +143,7 @@ def test_an_epoch_is_committed_once_by_each_query(uri: str) -> None:
     assert ids(uri) == [0, 10, 11, 12, 20]
 
 
-def test_an_epoch_that_was_started_but_not_committed_can_be_committed_later(uri: str) -> None:
+def test_a_started_but_uncommitted_epoch_can_be_committed_later(uri: str) -> None:
     append(uri, 0)
     assert begin_epoch(lance_core.dataset(uri), "one", 0)
     append(uri, 1)
@@ -165,7 +165,7 @@ def test_two_drivers_that_commit_the_same_epoch_commit_it_once(uri: str) -> None
     assert ids(uri) == [0, 10]
 
 
-def test_epochs_survive_cleanups_of_all_other_versions(uri: str) -> None:
+def test_committed_epochs_are_recognized_after_compaction_and_cleanup(uri: str) -> None:
     append(uri, 0)
     for epoch in range(3):
         commit_epoch(uri, "one", epoch, epoch)
@@ -173,7 +173,7 @@ def test_epochs_survive_cleanups_of_all_other_versions(uri: str) -> None:
     lance_core.dataset(uri).optimize.compact_files()
     lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
     assert not commit_epoch(uri, "one", 1, 1)
-    # It was the last one, and it is unknown whether Spark repeats it.
+    # Epoch 2 was the last one, and it is unknown whether Spark repeats the epoch.
     with pytest.raises(CommitOutcomeUnknownError, match="epoch 2 of the streaming query one is committed"):
         commit_epoch(uri, "one", 2, 2)
     assert commit_epoch(uri, "one", 3, 3)
@@ -214,7 +214,7 @@ def test_a_query_that_is_killed_five_times_writes_every_epoch_once(uri: str, tmp
             start_new_session=True,
         )
         assert ended.returncode == -9, ended.stderr
-        # As if the query had been killed before Spark noted its last epoch.
+        # As if the query had been killed before Spark recorded its last epoch.
         last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
         last.unlink()
         (last.parent / f".{last.name}.crc").unlink(missing_ok=True)

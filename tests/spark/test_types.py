@@ -1,4 +1,4 @@
-"""Every type in Spark: written and read back by Spark, and written by pylance and copied by Spark."""
+"""Values of every type are written and read by Spark, or written by pylance and copied by Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SPARK_COLUMNS = {
     "vector": "array(CAST(id AS FLOAT), 0.5f)",
 }
 
-# Values of every type that a table may store, for copies; None is added to each column.
+# Values of every type that a table can store, for copies; None is added to each column.
 STORED_VALUES = [
     (pa.bool_(), [True, False]),
     *((data_type, [0, 100]) for data_type in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
@@ -125,7 +125,7 @@ def test_every_stored_type_survives_a_copy_by_spark(spark: SparkSession, uri: st
     copy = lance.dataset(f"{uri}_copy").to_table().sort_by("id")
     assert copy.schema == stored.schema
     assert copy.to_pylist() == stored.to_pylist()
-    # Rows that Spark has read can be added to the table, too.
+    # Rows that Spark has read can also be appended to the table.
     read_lance(spark, uri).write.format("lance").mode("append").save(uri)
     assert lance.dataset(uri).count_rows() == 6
 
@@ -190,7 +190,7 @@ def test_a_value_that_the_declared_type_cannot_store_is_refused(
         frame.write.format("lance").mode("append").save(uri)
 
 
-def test_type_conversions_in_both_directions_agree() -> None:
+def test_natural_arrow_types_convert_back_to_the_same_spark_types() -> None:
     for kind, _ in STORED_VALUES:
         struct_type = spark_schema(pa.schema({"c": kind}))
         natural = natural_schema(struct_type)

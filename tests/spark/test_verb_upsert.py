@@ -1,4 +1,4 @@
-"""Upserts by Spark: the changes of a merge by one process, exactly once, despite failed tasks or other writers."""
+"""Upserts by Spark have the result of a merge by one process, despite failed tasks or other writers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rows(start: int, stop: int, text: str = "old") -> pa.Table:
 
 @pytest.fixture
 def table(uri: str) -> str:
-    """Six fragments, one of them with deleted rows."""
+    """A table of six fragments, of which one has deleted rows."""
     lance_core.write_dataset(rows(0, ROWS), uri, max_rows_per_file=10).delete("id IN (7, 8)")
     return uri
 
@@ -79,7 +79,7 @@ def content(uri: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable_ids"])
-def test_upsert_changes_what_a_merge_by_one_process_changes(spark: SparkSession, uri: str, stable: bool) -> None:
+def test_upsert_has_the_same_result_as_a_merge_by_one_process(spark: SparkSession, uri: str, stable: bool) -> None:
     lance_core.write_dataset(rows(0, ROWS), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     other = f"{uri}-alone"
     shutil.copytree(uri, other)
@@ -101,7 +101,7 @@ def test_upsert_changes_what_a_merge_by_one_process_changes(spark: SparkSession,
 
 
 @pytest.mark.slow
-def test_frame_without_some_columns_keeps_their_values(spark: SparkSession, table: str) -> None:
+def test_columns_missing_from_the_frame_keep_their_values(spark: SparkSession, table: str) -> None:
     source = frame(spark, rows(58, 62, "new")).select("word", "id")
     done = upsert(source, table, "id")
     assert (done.num_updated_rows, done.num_inserted_rows) == (2, 2)
@@ -111,7 +111,7 @@ def test_frame_without_some_columns_keeps_their_values(spark: SparkSession, tabl
     assert data_files(table) == used_files(table)
 
 
-def test_merge_rules_determine_what_happens_to_rows(spark: SparkSession, table: str) -> None:
+def test_merge_rules_determine_which_rows_change(spark: SparkSession, table: str) -> None:
     done = upsert(
         frame(spark, rows(50, 70, "new")),
         table,
@@ -146,7 +146,7 @@ def test_repeated_key_raises_an_error_that_names_it_and_leaves_no_files(
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, name: str, interfere: Callable[[int, int], None]) -> None:
-    """Let ``interfere(partition, attempt)`` run in the workers after a task of the verb has done its work."""
+    """Run ``interfere(partition, attempt)`` in the workers after a task of the verb has finished its work."""
     real = getattr(verb, name)
 
     def execute(*arguments: Any) -> Any:
@@ -159,7 +159,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, name: str, interfere: Callable[
 
 
 @pytest.mark.parametrize("step", [pytest.param("_search", marks=pytest.mark.slow), "_write"])
-def test_results_of_repeated_tasks_count_once(
+def test_results_of_repeated_upsert_tasks_count_once(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def break_off(partition: int, attempt: int) -> None:
@@ -167,7 +167,7 @@ def test_results_of_repeated_tasks_count_once(
             raise ValueError("it broke off after its files were complete")
 
     interrupted(monkeypatch, step, break_off)
-    # Some staged rows are not needed, so that the others are copied.
+    # Some staged rows are not needed, so that the needed rows are copied.
     done = upsert(frame(spark, rows(50, 70, "new")), table, "id", when_matched="nothing")
     assert (done.num_inserted_rows, done.num_updated_rows) == (10, 0)
     assert [row["id"] for row in content(table)] == [each for each in range(70) if each not in (7, 8)]
@@ -188,7 +188,7 @@ def test_killed_workers_fail_the_upsert_and_leave_no_files(
 
 
 def on_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
-    """Call ``act`` before each commit, with the number of earlier ones."""
+    """Call ``act`` before each commit with the number of earlier commits."""
     real = MergePlanner.commit
     calls: list[None] = []
 
@@ -200,7 +200,7 @@ def on_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> No
     monkeypatch.setattr(MergePlanner, "commit", commit)
 
 
-def test_conflict_causes_another_attempt_without_executing_the_frame_again(
+def test_upsert_is_retried_after_a_conflict_without_executing_the_frame_again(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other_writer(number: int) -> None:
@@ -236,7 +236,7 @@ def test_upsert_that_always_conflicts_leaves_no_files(
     assert data_files(table) == used_files(table)
 
 
-def test_no_file_is_removed_after_a_commit_with_an_unknown_outcome(
+def test_upsert_with_an_unknown_commit_outcome_removes_no_file(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = data_files(table)
@@ -252,7 +252,7 @@ def test_no_file_is_removed_after_a_commit_with_an_unknown_outcome(
 
 
 @pytest.mark.slow
-def test_two_drivers_that_upsert_the_same_keys_insert_each_once(spark: SparkSession, table: str) -> None:
+def test_two_drivers_that_upsert_the_same_keys_insert_each_key_once(spark: SparkSession, table: str) -> None:
     errors: list[LanceError] = []
 
     def work(number: int) -> None:

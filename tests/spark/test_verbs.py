@@ -1,4 +1,4 @@
-"""Verbs by Spark: the same changes as by lance_core, despite failed tasks and concurrent writers."""
+"""Verbs by Spark have the same results as those of lance_core, despite failed tasks and concurrent writers."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def stable(request: pytest.FixtureRequest) -> bool:
 
 
 def make(uri: str, *, stable: bool = False) -> str:
-    """Six fragments, one of them with deleted rows."""
+    """Create a table of six fragments, of which one has deleted rows."""
     lance_core.write_dataset(rows(0, ROWS), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     lance_core.dataset(uri).delete("id IN (7, 8)")
     return uri
 
 
 def twins(uri: str, *, stable: bool = False) -> tuple[str, str]:
-    """The same table twice."""
+    """Create two copies of the same table."""
     shutil.copytree(make(uri, stable=stable), f"{uri}-alone")
     return uri, f"{uri}-alone"
 
 
 def content(uri: str) -> Any:
-    """Rows with their ids and versions, and the deletions of fragments."""
+    """Return the rows with their ids and versions, and the deletions of each fragment."""
     dataset = lance.dataset(uri)
     dataset.validate()
     names = [*dataset.schema.names]
@@ -94,7 +94,7 @@ def used_files(uri: str) -> set[str]:
     return set().union(*(dataset.checkout_version(number).manifest.data_file_paths for number in numbers))
 
 
-def test_delete_changes_what_a_delete_by_one_process_changes(spark: SparkSession, uri: str, stable: bool) -> None:
+def test_delete_has_the_same_result_as_a_delete_by_one_process(spark: SparkSession, uri: str, stable: bool) -> None:
     ours, theirs = twins(uri, stable=stable)
     done = delete(spark, ours, "id % 10 = 3 OR id >= 50", properties={"why": "test"})
     expected = lance_core.dataset(theirs).delete("id % 10 = 3 OR id >= 50")
@@ -111,7 +111,7 @@ def test_delete_changes_what_a_delete_by_one_process_changes(spark: SparkSession
         delete(spark, ours, "nothing_like_it = 1")
 
 
-def test_update_changes_what_an_update_by_one_process_changes(spark: SparkSession, uri: str, stable: bool) -> None:
+def test_update_has_the_same_result_as_an_update_by_one_process(spark: SparkSession, uri: str, stable: bool) -> None:
     ours, theirs = twins(uri, stable=stable)
     done = update(spark, ours, {"word": "upper(day)"}, "id % 7 = 2")
     expected = lance_core.dataset(theirs).update({"word": "upper(day)"}, "id % 7 = 2")
@@ -120,7 +120,7 @@ def test_update_changes_what_an_update_by_one_process_changes(spark: SparkSessio
     assert data_files(ours) == used_files(ours)
 
 
-def test_replaced_rows_are_those_of_one_partition(
+def test_replace_rows_replaces_only_rows_that_match_the_predicate(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "_QUIET_SECONDS", 0.2)
@@ -142,7 +142,7 @@ def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch({"twice": pc.multiply(batch["id"], 2)})
 
 
-def test_added_columns_are_in_new_files_only(spark: SparkSession, uri: str, stable: bool) -> None:
+def test_add_columns_writes_only_new_files(spark: SparkSession, uri: str, stable: bool) -> None:
     ours, theirs = twins(uri, stable=stable)
     before = data_files(ours)
     assert add_columns(spark, ours, {"length": "char_length(word)"}) == 3
@@ -156,7 +156,7 @@ def test_added_columns_are_in_new_files_only(spark: SparkSession, uri: str, stab
         add_columns(spark, ours, {"twice": "id"})
 
 
-def test_small_fragments_are_merged_and_deleted_rows_removed(spark: SparkSession, uri: str) -> None:
+def test_compaction_merges_small_fragments_and_removes_deleted_rows(spark: SparkSession, uri: str) -> None:
     ours, theirs = twins(uri)
     done = materialize_deletions(spark, ours, threshold=0.15)
     assert (done.version, done.attempts, done.metrics.fragments_removed) == (4, 1, 1)
@@ -223,7 +223,7 @@ def test_frame_is_written_sorted_and_divided_as_requested(spark: SparkSession, u
 
 
 @pytest.mark.slow
-def test_files_are_written_to_the_requested_bases(spark: SparkSession, uri: str) -> None:
+def test_files_are_written_to_the_requested_base_paths(spark: SparkSession, uri: str) -> None:
     bases = [lance_core.DatasetBasePath(f"{uri}-{name}", name=name, is_dataset_root=True) for name in ("one", "two")]
     lance_core.write_dataset(rows(0, 10), uri, initial_bases=bases, mode="create")
     frame = spark.createDataFrame(rows(10, 20)).coalesce(1)
@@ -233,7 +233,7 @@ def test_files_are_written_to_the_requested_bases(spark: SparkSession, uri: str)
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, module: str, name: str, interfere: Callable[[int, int], None]) -> None:
-    """Let ``interfere(partition, attempt)`` run in the workers after a task of the verb has done its work."""
+    """Run ``interfere(partition, attempt)`` in the workers after a task of the verb has finished its work."""
     home = importlib.import_module(f"{VERBS}.{module}")
     real = getattr(home, name)
 
@@ -256,7 +256,7 @@ CHANGES: dict[str, tuple[str, str, Callable[[SparkSession, str], Any]]] = {
 @pytest.mark.parametrize(
     "verb", [name if name == "update" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES]
 )
-def test_results_of_repeated_tasks_count_once(
+def test_results_of_repeated_verb_tasks_count_once(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     ours, theirs = twins(uri)
@@ -290,7 +290,7 @@ def test_killed_workers_fail_the_verb_and_leave_no_files(
 
 
 def before_commits(monkeypatch: pytest.MonkeyPatch, home: Any, name: str, act: Callable[[int], object]) -> None:
-    """Call ``act`` before each commit, with the number of earlier ones."""
+    """Call ``act`` before each commit with the number of earlier commits."""
     real = getattr(home, name)
     calls: list[None] = []
 
@@ -302,7 +302,7 @@ def before_commits(monkeypatch: pytest.MonkeyPatch, home: Any, name: str, act: C
     monkeypatch.setattr(home, name, commit)
 
 
-def test_conflict_of_an_update_repeats_only_changed_fragments(
+def test_update_after_a_conflict_repeats_only_changed_fragments(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(uri)
@@ -322,7 +322,7 @@ def test_conflict_of_an_update_repeats_only_changed_fragments(
 
 
 @pytest.mark.slow
-def test_conflict_while_adding_columns_writes_only_the_missing_fragments(
+def test_add_columns_after_a_conflict_writes_only_the_missing_fragments(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(uri)
@@ -335,7 +335,7 @@ def test_conflict_while_adding_columns_writes_only_the_missing_fragments(
     )
     assert add_columns(spark, uri, {"twice": "id * 2"}) == 4
     assert all(row["twice"] == 2 * row["id"] for row in content(uri)[0])
-    # One file of the other writer, and one for each of seven fragments.
+    # One file by the other writer, and one for each of seven fragments.
     assert len(data_files(uri) - before) == 8
 
 

@@ -1,4 +1,4 @@
-"""The examples in the guide to the verbs run in order, in the session of the tests."""
+"""The examples in the guide to the verbs run in the order of the page, in the session of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon of Python workers: what it imports before the first fork, and what it does if it cannot."""
+"""The daemon of Python workers: the modules that it imports before the first fork, and its behavior if that fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(json.dumps([num_threads, draws, bool(kernels), "OPENBLAS_NUM_THREADS" in o
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the threads of the process in /proc")
-def test_preloading_leaves_no_thread_and_no_shared_random_numbers() -> None:
+def test_preloading_leaves_no_thread_and_no_shared_random_state() -> None:
     finished = subprocess.run([sys.executable, "-c", FORKS], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     num_threads, draws, has_kernels, has_limits = json.loads(finished.stdout)
     assert num_threads == 1

@@ -1,4 +1,4 @@
-"""Frames written as fragments: stored rows, counts, and leftovers of failed tasks."""
+"""Writes of frames as fragments: stored rows, counts, and leftovers of failed tasks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_storage_version_reaches_the_write_tasks(spark: SparkSession, uri: s
     assert sorted(dataset.to_table()["text"].to_pylist()) == sorted(f"row {i}" for i in range(20))
 
 
-def test_values_of_every_type_are_written(spark: SparkSession, uri: str, token: str) -> None:
+def test_values_of_every_type_are_written_unchanged(spark: SparkSession, uri: str, token: str) -> None:
     spark.range(0, 100, 1, 3).createOrReplaceTempView("ids")
     frame = spark.sql(EVERY_TYPE)
     target = plan_target_schema(frame.schema, {"vector": 2}, None)
@@ -165,7 +165,7 @@ def test_empty_partitions_write_nothing(spark: SparkSession, uri: str, token: st
     assert commit(uri, plan_target_schema(frame.schema, {}, None), written).count_rows() == expected
 
 
-def test_tiny_partitions_are_merged(spark: SparkSession, uri: str, token: str) -> None:
+def test_small_partitions_are_merged(spark: SparkSession, uri: str, token: str) -> None:
     frame = spark.range(0, 10_000, 1, 300)
     written = write(frame, uri, token)
     assert len(written.fragments) == written.num_tasks == 2
@@ -176,7 +176,7 @@ def test_tiny_partitions_are_merged(spark: SparkSession, uri: str, token: str) -
 
 
 def failing(frame: DataFrame, *, attempts: int, partition: int = 1) -> DataFrame:
-    """The frame, whose one partition breaks off after its rows in its first attempts."""
+    """Return the frame with one partition whose first attempts fail after their rows were read."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -190,7 +190,7 @@ def failing(frame: DataFrame, *, attempts: int, partition: int = 1) -> DataFrame
 @pytest.mark.slow
 def test_a_retried_task_counts_once_and_leaves_no_files(spark: SparkSession, uri: str, token: str) -> None:
     frame = failing(spark.range(0, 100_000, 1, 2), attempts=2)
-    # A small file is complete long before the attempt breaks off.
+    # A small file is complete long before the attempt fails.
     written = write(frame, uri, token, max_rows_per_file=20_000)
     assert written.rows_counted == written.rows_written == 100_000
     assert data_files(uri) == fragment_files(written)
@@ -207,14 +207,14 @@ def test_a_failed_write_leaves_no_running_task_and_can_be_discarded(spark: Spark
             time.sleep(0.05)
             yield batch
 
-    # One partition would write for ever; the other fails each time.
+    # One partition would write forever; the other fails each time.
     frame = failing(spark.range(0, 100_000, 1, 2).mapInArrow(endless, "id BIGINT"), attempts=9)
     with pytest.raises(InternalError, match=f"cannot write fragments of {uri}: ValueError in a worker: it broke off"):
         write(frame, uri, token, max_rows_per_file=20_000)
 
     executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     assert sum(executor.numRunningTasks() for executor in executors) == 0
-    # Finished files, and the one that the stopped task was writing: its Python process may end after the task.
+    # Finished files, and the file of the stopped task, whose Python process may end after the task.
     discarded: set[str] = set()
     deadline = time.monotonic() + 60
     while not discarded or data_files(uri):
@@ -223,7 +223,7 @@ def test_a_failed_write_leaves_no_running_task_and_can_be_discarded(spark: Spark
     assert discard_files(uri, token) == ()
 
 
-def test_only_files_of_the_token_are_discarded(uri: str, token: str) -> None:
+def test_discarding_removes_only_files_with_the_token_of_the_write(uri: str, token: str) -> None:
     data = Path(uri) / "data"
     (data / f"deeper{token}.lance").mkdir(parents=True)
     other = "0" * 16
@@ -306,7 +306,7 @@ def test_a_malformed_token_is_refused(spark: SparkSession, uri: str) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
+    """A directory on a file system of one megabyte."""
     place = tmp_path / "small"
     place.mkdir()
     if shutil.which("mount") is None:
@@ -332,7 +332,7 @@ def test_a_full_disk_fails_the_write_with_a_storage_error(spark: SparkSession, s
 
 
 def limit_file_sizes(num_bytes: int) -> None:
-    """For the Python workers of this process's session, and those that they fork."""
+    """Limit the file size for the Python workers of this session and for the processes that they fork."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             if any(argument in {DAEMON_MODULE, "pyspark.daemon"} for argument in process.cmdline()):

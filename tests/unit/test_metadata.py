@@ -1,3 +1,5 @@
+"""The public module ``lance_core.metadata``."""
+
 import pyarrow as pa
 import pytest
 

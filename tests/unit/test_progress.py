@@ -1,3 +1,5 @@
+"""Progress lines in the log: when they are written, and what they contain."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The rule of each check: when a check passes or fails, and the text that it reports."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""The search for repeated keys: which rows count as equal, and how memory is limited."""
+
 from __future__ import annotations
 
 import datetime as dt

@@ -1,3 +1,5 @@
+"""Joining the buffers of leaf arrays."""
+
 from __future__ import annotations
 
 import mmap

@@ -1,3 +1,5 @@
+"""The JSON form of a staged write."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Verification of a staged write before its commit: rows, files, schemas, and the read version."""
+
 from __future__ import annotations
 
 from copy import deepcopy

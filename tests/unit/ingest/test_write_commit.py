@@ -1,3 +1,5 @@
+"""The commit of an ingest: modes, repeated and concurrent commits, failures, and partitions."""
+
 from __future__ import annotations
 
 import threading

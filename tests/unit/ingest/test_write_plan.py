@@ -1,3 +1,5 @@
+"""The plan of a write: the read version and the schema of the dataset."""
+
 from __future__ import annotations
 
 import pytest

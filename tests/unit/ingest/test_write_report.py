@@ -1,3 +1,5 @@
+"""The report of a write."""
+
 from __future__ import annotations
 
 import lance_core

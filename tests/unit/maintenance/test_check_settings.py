@@ -1,3 +1,5 @@
+"""Which checks a dataset has, and their severities."""
+
 from __future__ import annotations
 
 from datetime import timedelta

@@ -1,3 +1,5 @@
+"""Content digests change with the data, and not with maintenance or metadata."""
+
 from __future__ import annotations
 
 from pathlib import Path

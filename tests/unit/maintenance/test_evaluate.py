@@ -1,3 +1,5 @@
+"""Which maintenance is due under a policy, and the reasons."""
+
 from __future__ import annotations
 
 from dataclasses import replace

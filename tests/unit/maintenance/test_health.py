@@ -1,3 +1,5 @@
+"""The health of a table version, computed from its manifest."""
+
 from __future__ import annotations
 
 from dataclasses import replace

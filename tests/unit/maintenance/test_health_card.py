@@ -1,3 +1,5 @@
+"""The health card of a table version: grades, due maintenance, and charts."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Which old versions a cleanup by the policy would remove."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Maintenance policies: digests, valid values, and defaults."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""Bitmaps and bit lengths."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Splitting values into byte planes."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Compressed buffers of Zstandard and LZ4, including malformed ones."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""FSST symbol tables, and the expansion of codes."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,3 +1,5 @@
+"""Expanding run-length encoded chunks."""
+
 from __future__ import annotations
 
 import numpy as np

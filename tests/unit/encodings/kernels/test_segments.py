@@ -1,3 +1,5 @@
+"""Segments of a byte buffer: gathering, slicing, and interleaving."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The binary encoding of format 2.0: offsets, bytes, nulls, compression, and malformed pages."""
+
 from __future__ import annotations
 
 import numpy as np

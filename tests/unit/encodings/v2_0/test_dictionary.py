@@ -1,3 +1,5 @@
+"""The dictionary encoding of format 2.0: items, null indices, and malformed pages."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The flat encoding of format 2.0: values, bitmaps, compression, and contradictory pages."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The nullable encoding of format 2.0: validity and values."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The registry of array encodings of format 2.0: every encoding is either supported or refused."""
+
 from __future__ import annotations
 
 import pyarrow as pa

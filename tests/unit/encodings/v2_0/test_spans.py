@@ -1,3 +1,5 @@
+"""Spans: sorted, disjoint ranges of positions."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The queue that collects the arrays of a column into pages of format 2.0."""
+
 from __future__ import annotations
 
 import numpy as np

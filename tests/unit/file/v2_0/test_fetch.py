@@ -1,3 +1,5 @@
+"""Fetching byte ranges of files in format 2.0 from mapped and remote files."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
