@@ -189,7 +189,7 @@ class InvalidCleanupError(InvalidInputError, OSError):
 
 
 class InvalidMergeError(InvalidInputError, OSError):
-    """A merge is invalid: a condition, the write mode, or source rows that match rows which they must not match."""
+    """A condition or the write mode of a merge is invalid, or source rows match rows that they must not match."""
 
     kind = ErrorKind.INVALID_MERGE
 

@@ -28,7 +28,7 @@ def vec_to_table(
         names: names of the columns: of ids and vectors for a dictionary (default: ``id`` and ``vector``), and otherwise
             of the vectors (default: ``vector``).
         ndim: number of dimensions; by default, that of the first vector.
-        check_ndim: whether to check first that all vectors have as many dimensions.
+        check_ndim: whether to check first that all vectors have this number of dimensions.
 
     Raises:
         InvalidInputError: the number of names is wrong, there are no vectors, or their numbers of dimensions differ.

@@ -26,7 +26,7 @@ _SHARED_SPARK: Final = SparkResource()
 """One object for all calls: Dagster merges two definitions of a resource only if they are the same object."""
 
 _MANY_DATASETS: Final = 50
-"""Number of datasets from which on the garbage collector takes a noticeable part of the time to load a location."""
+"""With at least this many datasets, garbage collection takes a noticeable part of the time to load a location."""
 
 
 def build_definitions(
@@ -56,15 +56,15 @@ def build_definitions(
             Dagster reports duplicate definitions, for example of ``lance_version_sensor``.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
             project share it, so pass the same object to each.
-        messages: stores the messages between steps; by default, in the storage directory of the instance. Steps that
-            run on several machines need another one.
+        messages: stores the messages between steps; by default, in the storage directory of the instance. If steps run
+            on several machines, pass one that all of them can access.
         sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
         maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
             cleanup. With ``RUNNING``, they do not have to be started in the web interface.
 
     Raises:
-        InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or is that of a job
-            or a step of another dataset, or the namespace is not an identifier.
+        InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or equals the name
+            of a job or a step of another dataset, or the namespace is not an identifier.
     """
     declared = tuple(declarations)
     shared = build_shared_definitions(

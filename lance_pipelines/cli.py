@@ -58,7 +58,7 @@ _REWRITE_OPTIONS: Final = (
         "--target-bytes",
         "target_bytes_per_fragment",
         type=click.IntRange(min=0),
-        help="Maximum number of bytes per fragment; 0 for no limit.",
+        help="Approximate size in bytes at which a fragment is complete; 0 for no limit.",
     ),
     click.option(
         "--max-source-bytes",
@@ -66,7 +66,9 @@ _REWRITE_OPTIONS: Final = (
         help="Maximum number of bytes that this run reads; 0 for no limit.",
     ),
     click.option(
-        "--batch-size", type=click.IntRange(min=0), help="Maximum number of rows that a task holds in memory."
+        "--batch-size",
+        type=click.IntRange(min=0),
+        help="Maximum number of rows that a task holds in memory; 0 for the default.",
     ),
     click.option(
         "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.master=local[4]."
@@ -139,7 +141,12 @@ def delete_rows(**arguments: Any) -> None:
 
 
 @main.command()
-@click.option("--only", multiple=True, metavar="NAME", help="Name of a check to evaluate; by default, all of them.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Check to evaluate; can be repeated. By default, all checks are evaluated.",
+)
 @click.option("--version", type=click.IntRange(min=1), help="The version to check; by default, the latest one.")
 @_options(_COMMON_OPTIONS)
 def check(*, only: tuple[str, ...], **arguments: Any) -> None:
@@ -148,7 +155,12 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
 
 
 @main.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; clients can run any code.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Anyone who can connect can run arbitrary code.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -266,7 +266,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return self._view.session
 
     def io_stats_snapshot(self) -> IOStats:
-        """Return the requests and bytes read and written since the last call of :meth:`io_stats_incremental`.
+        """Return the requests and bytes read and written since the last call to :meth:`io_stats_incremental`.
 
         They are counted in the store of the dataset. Handles with the same session share the counters of their store;
         those of base paths are included.
@@ -395,19 +395,19 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of the dataset; every access looks it up again."""
+        """The number of the latest version of the dataset, which is looked up again at every access."""
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
-        """Return a description of every version, oldest first; reads every manifest."""
+        """Return a description of every version, oldest first. This reads every manifest."""
         return self._view.versions()
 
     def version_refs(self) -> list[VersionRef]:
-        """Return the numbers of all versions, oldest first; reads no manifest."""
+        """Return the numbers of all versions, oldest first. This reads no manifest."""
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """Return the description of this version, as in :meth:`versions`; nothing is read."""
+        """Return the description of this version, as in :meth:`versions`. This reads nothing."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
@@ -493,8 +493,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """Return the fragments in ascending order of id.
 
         Args:
-            filter: an Arrow expression. No statistics of fragments are kept, so that any fragment may contain rows that
-                match, and all are returned; callers of a ``pyarrow.dataset.Dataset`` then filter the rows.
+            filter: an Arrow expression. No statistics of fragments are kept, so any fragment may contain rows that
+                match, and all fragments are returned; callers of a ``pyarrow.dataset.Dataset`` then filter the rows.
 
         Raises:
             InvalidTypeError: the filter is not an Arrow expression.
@@ -601,10 +601,12 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
             order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or of names, which mean ascending
-                order with nulls last. The rows are sorted before the limit and the offset apply. System columns cannot
-                be sorted by. Rows that are equal keep the stored order. If None, rows are in the stored order.
-            row_addr_allowlist: the row ids of the only rows to return, as returned by ``serialize_row_addrs`` of
-                ``lance_core.dataset``. Limit and offset count only these rows. Deleted rows are not among them.
+                order with nulls last. The rows are sorted before the limit and the offset apply. Sorting by system
+                columns is not supported. Rows that are equal keep the stored order. If None, rows are in the stored
+                order.
+            row_addr_allowlist: the ids of the rows to return, in the form that ``serialize_row_addrs`` of
+                ``lance_core.dataset`` returns; no other rows are returned. Limit and offset count only these rows.
+                Deleted rows are not returned even if they are listed.
             row_addr_blocklist: the row ids of rows not to return.
             nearest: a dictionary that requests the rows with the nearest vectors: the name of the ``column``, the query
                 ``q`` or a list of queries, and optionally ``k`` (10 by default), ``metric`` ("l2", "cosine", "dot", or,
@@ -620,7 +622,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         How the other columns of matching rows are read depends on their number, and the order of rows only on
         ``order_by``. So
         ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are checked, but
-        have no effect. Neither have the arguments for indices. All other arguments are rejected.
+        have no effect. The arguments for indices have no effect either. All other arguments are rejected.
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
@@ -903,10 +905,10 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         )
 
     def sql(self, sql: str) -> SqlQueryBuilder:
-        """Prepare an SQL query on the rows of this version.
+        """Prepare a SQL query on the rows of this version.
 
-        The query may contain everything that DataFusion executes and that only reads: joins of the table with itself,
-        aggregates, window functions, subqueries, and also ``explain`` and ``describe``. It is executed by
+        The query may be any statement that DataFusion executes and that only reads, with self-joins, aggregates, window
+        functions, and subqueries; ``explain`` and ``describe`` are also possible. It is executed by
         ``.build().to_batch_records()`` or ``.build().to_stream_reader()``.
 
         Names that are not quoted are converted to lower case. Sorts, joins, and aggregates may use 1 GiB of memory, or
@@ -1118,7 +1120,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
         data_storage_version: str | None = None,
     ) -> UpdateResult:
-        """Give columns new values in the rows that match a condition. Creates a version and moves this handle to it.
+        """Set columns to new values in the rows that match a condition. Creates a version and moves this handle to it.
 
         The rows are rewritten, with all their columns, to new fragments; stable row ids are kept. Concurrent deletes
         of other rows are merged; after other conflicts, the update is planned again on the latest version. A version is
@@ -1159,7 +1161,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         happens to the rows that match, and to those that do not.
 
         Args:
-            on: the key columns: a name or names; None for the declared primary key.
+            on: the name or names of the key columns; None for the declared primary key.
 
         Raises:
             InvalidInputError: the dataset has no such column, or no primary key.
@@ -1180,12 +1182,12 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         writers have changed the table since the version of this handle, the columns are added to the latest version.
 
         Args:
-            transforms: the new columns. A dict maps names to SQL expressions. A function, or one that is decorated with
-                ``lance_core.batch_udf``, is given batches of rows and returns batches or pandas frames of the new
-                columns. A ``pa.RecordBatchReader``, or other input of :func:`write_dataset`, contains the values in
-                the order of the rows. A ``pa.Field``, list of ``pa.Field`` or ``pa.Schema`` describes columns of nulls,
-                which must be nullable; metadata of the schema is added to that of the table. A struct with the name
-                of a struct of the table adds its members to that struct.
+            transforms: the new columns. A dict maps names to SQL expressions. A function, which may be decorated with
+                ``lance_core.batch_udf``, receives batches of rows and returns batches or pandas frames of the new
+                columns. A ``pa.RecordBatchReader``, or other input of :func:`write_dataset`, contains the values in the
+                order of the rows. A ``pa.Field``, list of ``pa.Field`` or ``pa.Schema`` describes columns of nulls,
+                which must be nullable; metadata of the schema is added to that of the table. If a struct has the name
+                of an existing struct, its members are added to that struct.
             read_columns: columns that a function is given, including ``_rowid`` and ``_rowaddr``; None for all columns
                 of the table.
             reader_schema: the schema of an iterable of batches; None for that of the first batch.
@@ -1194,11 +1196,12 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Raises:
             InvalidTypeError: ``transforms`` is none of these, or a function fails for the first row.
             InvalidInputError: a column has an invalid name, or is not nullable and has no values; an expression is
-                invalid, a function fails, or the number of values is not that of the rows.
-            SchemaMismatchError: the table already has one of the columns, or a function returns other columns.
+                invalid, a function fails, or the number of values differs from the number of rows.
+            SchemaMismatchError: the table already has one of the columns, or a function returns columns that do not
+                match its schema.
             NotSupportedError: the table cannot store a type, or has format 0.1.
-            TooMuchWriteContentionError: every attempt had a conflict; values of a stream are not read again, so that
-                there is one attempt.
+            TooMuchWriteContentionError: every attempt had a conflict; a stream cannot be read again, so its values are
+                committed in a single attempt.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
         """
@@ -1785,7 +1788,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return self._opened(target, options, kwargs)
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
-        """Add base paths: additional locations to which files of this table can be written; or move them.
+        """Add base paths (additional locations to which files of this table can be written), or change existing ones.
 
         Args:
             new_bases: the base paths; a base path without an id gets the next id. One with the id of an existing base
@@ -1800,7 +1803,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             InvalidInputError: a name or a path is already in use, or an id is given twice.
             NotFoundError: a file of this table does not exist in the new location of its base path.
             IncompatibleTransactionError: another writer added a base path with the same id, name, or path.
-            RetryableCommitConflictError: another writer has added files to a base path that moves.
+            RetryableCommitConflictError: another writer has added files to a base path whose location changes.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)

@@ -89,7 +89,8 @@ class MergeInsertBuilder(PylanceClass):
     def when_matched_delete(self) -> Self:
         """Delete rows of the dataset that match a row of the source.
 
-        If the merge only deletes, only the key columns of the source are used. It may lack others, or have more.
+        If the merge only deletes, only the key columns of the source are used; its other columns need not match the
+        dataset.
         """
         self._rules = replace(self._rules, when_matched=WhenMatched.DELETE, condition=None)
         return self
@@ -122,8 +123,7 @@ class MergeInsertBuilder(PylanceClass):
         """Set how often the merge is planned again after a conflict with another writer; the default is 10.
 
         Raises:
-            InvalidInputError: the number is negative.
-            InvalidTypeError: it is not a whole number.
+            InvalidInputError: the number is negative. InvalidTypeError: the number is not a whole number.
         """
         self._policy = RetryPolicy(max_retries, self._policy.timeout)
         self._policy.check()
@@ -133,8 +133,7 @@ class MergeInsertBuilder(PylanceClass):
         """Set the time after which the merge is not planned again; the default is 30 seconds.
 
         Raises:
-            InvalidInputError: the time is negative.
-            InvalidTypeError: it is not a timedelta.
+            InvalidInputError: the time is negative. InvalidTypeError: the time is not a timedelta.
         """
         self._policy = RetryPolicy(self._policy.retries, timeout)
         self._policy.check()
@@ -144,8 +143,7 @@ class MergeInsertBuilder(PylanceClass):
         """Set the format of the new data files, such as "2.2"; the default is that of the dataset.
 
         Raises:
-            InvalidInputError: the format is unknown.
-            InvalidTypeError: it is not a string.
+            InvalidInputError: the format is unknown. InvalidTypeError: the format is not a string.
         """
         self._data_storage_version = version
         self._write_request()
@@ -242,7 +240,8 @@ class MergeInsertBuilder(PylanceClass):
         """Write the files of a merge without creating a version; arguments and errors as for :meth:`execute`.
 
         Returns:
-            A transaction for :meth:`LanceDataset.commit`, and the result that its commit has.
+            A transaction for :meth:`LanceDataset.commit`, and the numbers of rows that committing it changes, as in
+            :meth:`execute`.
         """
         staged, changes = stage_merge(self._dataset.view, self._request(), to_reader(data_obj, schema))
         return transaction_from_core(staged), _result(changes)
@@ -265,7 +264,7 @@ class MergeInsertBuilder(PylanceClass):
     def analyze_plan(self, data_obj: ReaderLike, *, schema: pa.Schema | None = None) -> str:
         """Merge a source without creating a version, and return the plan of :meth:`explain_plan` with statistics.
 
-        The new files are removed afterwards. Arguments and errors are those of :meth:`execute`.
+        The new files are removed afterward. Arguments and errors are those of :meth:`execute`.
         """
         return analyze_merge(self._dataset.view, self._request(), to_reader(data_obj, schema))
 

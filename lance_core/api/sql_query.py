@@ -78,7 +78,7 @@ class SqlQueryBuilder(PylanceClass):
 
 
 class SqlQuery(PylanceClass):
-    """A query. Each call of a method executes it again. Created by :meth:`SqlQueryBuilder.build`."""
+    """A query. Each call to a method executes it again. Created by :meth:`SqlQueryBuilder.build`."""
 
     def __init__(self, source: ScanSource, sql: str, name: str, batch_rows: int, arguments: dict[str, Any]) -> None:
         """Initialize without reading anything."""

@@ -7,9 +7,9 @@ This is a public module::
     pixels = ImageURIArray.from_uris(["/data/1.png"]).read_uris().to_tensor()
     weights = bfloat16_array([0.5, None, 2])
 
-Importing this module registers the types with Arrow. From then on, columns of these types have them wherever they are
-read; before, such columns have their storage types. If another library in the process, such as pylance, has already
-registered types with the same names, Arrow continues to use those.
+Importing this module registers the types with Arrow. From then on, columns of these types are read as extension types;
+before, they are read as their storage types. If another library in the process, such as pylance, has already registered
+types with the same names, Arrow continues to use those.
 
 ===================  ===================================================================
 ``bfloat16``         the scalar, the array and the type of bfloat16 numbers

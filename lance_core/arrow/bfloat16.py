@@ -5,7 +5,8 @@ float32 rounds to nearest, ties to even; conversion to float32 is exact.
 
 Numpy has no such type. Only conversions from and to numpy arrays require the package ``ml_dtypes``, which has one.
 
-**Source:** ``lance.arrow`` of pylance 14.0.2. Its ``to_numpy`` ignores the bounds of a slice; this one does not.
+**Source:** ``lance.arrow`` of pylance 14.0.2. Its ``to_numpy`` ignores the bounds of a slice; the one in this module
+does not.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class BFloat16:
             InvalidTypeError: the argument is not of type ``bytes``.
         """
         if not isinstance(bytes, _BYTES):
-            raise InvalidTypeError(f"a bfloat16 number is read from bytes, got {type(bytes).__name__}")
+            raise InvalidTypeError(f"a bfloat16 number is created from bytes, found {type(bytes).__name__}")
         if len(bytes) != _NUM_BYTES:
-            raise InvalidInputError(f"a bfloat16 number has {_NUM_BYTES} bytes, got {len(bytes)}")
+            raise InvalidInputError(f"a bfloat16 number has {_NUM_BYTES} bytes, found {len(bytes)}")
         return cls(float(floats_of_bits(np.frombuffer(bytes, "<u2"))[0]))
 
     def as_float(self) -> float:
@@ -225,7 +226,7 @@ def floats_of_bits(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def bits_of_array(array: pa.ExtensionArray) -> np.ndarray[Any, Any]:
-    """Return the bits of all values of an array, as ``uint16``; no data is copied. Nulls have any bits."""
+    """Return the bits of all values of an array, as ``uint16``; no data is copied. The bits of nulls are arbitrary."""
     buffer = array.storage.buffers()[1]
     if not len(array) or buffer is None:
         return np.zeros(len(array), "<u2")

@@ -1,7 +1,7 @@
 """Casts of Arrow arrays, from and to bfloat16 as well.
 
 **Source:** ``lance.arrow.cast`` of pylance 14.0.2, which refuses nulls, ignores the bounds of slices, and drops the
-nulls of lists. This one keeps all of them.
+nulls of lists. This function handles all of these correctly.
 """
 
 from __future__ import annotations

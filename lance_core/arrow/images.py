@@ -106,7 +106,7 @@ class ImageURIArray(ImageArray):
         """Create an array from an Arrow array of strings, or from strings and paths.
 
         Raises:
-            InvalidTypeError: the URIs are neither.
+            InvalidTypeError: the URIs have another type.
         """
         if isinstance(uris, pa.Array):
             if uris.type not in _STRINGS:
@@ -149,8 +149,8 @@ class EncodedImageArray(ImageArray):
         """Decode the images, which must all have the same shape.
 
         Args:
-            decoder: converts a binary array to a numpy array, whose first dimension numbers the images, or to an Arrow
-                array of tensors. The default uses Pillow.
+            decoder: converts a binary array to a numpy array, whose first dimension is the index of the image, or to an
+                Arrow array of tensors. The default uses Pillow.
 
         Raises:
             InvalidInputError: the array contains nulls, or Pillow is needed and not installed, or the shapes differ.

@@ -7,9 +7,9 @@
     schema       the new fields after the others, with ids that no field or file has used
     operation    Merge, which lists all fragments
 
-If rows or columns are added concurrently, the columns are planned again on the latest version: the list of fragments
-must be complete. A column with the name of a struct of the table adds members to that struct. Members without values
-can also be added to structs within lists.
+If other writers add rows or columns at the same time, the addition is planned again on the latest version, because the
+list of fragments must be complete. A column with the name of a struct of the table adds members to that struct. Members
+without values can also be added to structs within lists.
 
 Source: ``add_columns`` of pylance 14.0.2, which reports the conflict instead of planning again.
 """
@@ -103,8 +103,8 @@ def add_computed_columns(
         UnsupportedVersionError: files of the table's version cannot store one of the columns.
         NotSupportedError: the table has format 0.1, or an earlier format than 2.2 and one of the columns adds members
             to a struct.
-        TooMuchWriteContentionError: every attempt conflicted with another writer, or the values are those of a stream,
-            which cannot be read again, and one attempt did.
+        TooMuchWriteContentionError: every attempt conflicted with another writer, or the first attempt did, and the
+            values come from a stream, which cannot be read again.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """

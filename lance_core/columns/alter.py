@@ -207,7 +207,7 @@ def _written_field(trail: Sequence[Field], version: LanceFileVersion) -> Field:
     """Return the field that is rewritten when the last field of a path is cast.
 
     A list stays in one file, because the files of its members would repeat its lengths. In format 2.0, a whole column
-    stays in one file: the reference cannot read structs that are split.
+    stays in one file: pylance cannot read structs that are split.
     """
     if not version.is_structural:
         return trail[0]
@@ -288,7 +288,7 @@ def _operation(view: TableView, plan: _Plan, files: ColumnFiles) -> Operation:
 def _cast_batches(before: Schema, after: pa.Schema, view: TableView, fragment: Fragment) -> Iterator[pa.RecordBatch]:
     """Yield the new values of all rows of a fragment.
 
-    Deleted rows are cast like all others, which is faster than to leave them out; they become null if that fails.
+    Deleted rows are cast like all others, which is faster than leaving them out; they become null if the cast fails.
     """
     if not all(field.nullable for field in before.walk()):
         live = (cast_batch(batch, after) for batch in _stored_batches(before, view, fragment))

@@ -1,7 +1,7 @@
 """BatchUDF: a function that computes the values of new columns, and its checkpoint file.
 
-The names follow ``lance.udf``. The checkpoint is an SQLite database with the results of the batches of each fragment;
-unlike that of pylance, it contains Arrow streams, not pickled objects, so that reading it runs no code.
+The names follow ``lance.udf``. The checkpoint is an SQLite database with the results for the batches of each fragment.
+Unlike pylance's checkpoint, it contains Arrow streams instead of pickled objects, so reading it never executes code.
 
 Source: ``lance.udf`` of pylance 14.0.2.
 """
@@ -53,8 +53,8 @@ class BatchUDF:
 
         Raises:
             InvalidTypeError: the result is neither a ``pa.RecordBatch``, nor a pandas ``DataFrame``.
-            SchemaMismatchError: the schema of the result is not ``output_schema``.
-            InvalidInputError: the number of rows of the result is not that of the batch.
+            SchemaMismatchError: the schema of the result is not ``output_schema``. InvalidInputError: the result does
+                not have as many rows as the batch.
         """
         computed = _as_batch(self.func(batch))
         if self.output_schema is not None and not computed.schema.equals(self.output_schema):

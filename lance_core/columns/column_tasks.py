@@ -2,7 +2,7 @@
 
 ::
 
-    write     tasks write one data file for each fragment; after a conflict, for changed fragments only
+    write     tasks write one data file for each fragment; after a conflict, only for changed fragments
     commit    Merge, which lists all fragments
 
 Tasks and their results can be pickled, if the function that computes the values can be. The results describe files.
@@ -73,7 +73,7 @@ class ColumnTask:
         Raises:
             VersionNotFoundError: ``read_version`` has been removed.
             InvalidInputError: an expression cannot be evaluated for a row, or the function fails.
-            SchemaMismatchError: the function returns other columns.
+            SchemaMismatchError: the function returns columns that do not match its schema.
             StorageError: a storage operation failed; the written files were removed.
         """
         view = dataset.view if dataset.view.version == self.read_version else dataset.view.at(self.read_version)

@@ -1,9 +1,9 @@
 """JoinedRows: the right side of a join, which is kept in memory; JoinedColumns: the values of columns that a join adds.
 
-If a key is repeated, its last row is found. Null is found like any other value.
+If several rows have the same key, the last one is found. Null is treated like any other key.
 
-Source: ``HashJoiner`` of pylance 14.0.2, which accepts no data without rows, and finds any of several rows
-with the same key.
+Source: ``HashJoiner`` of pylance 14.0.2, which rejects data without rows, and finds an arbitrary one of several rows
+    with the same key.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class JoinedRows:
     Raises:
         InvalidTypeError: the type of the data is not supported.
         SchemaMismatchError: the data has no such column.
-        InvalidInputError: the data has no other column.
+        InvalidInputError: the data has no column besides the key.
         NotSupportedError: keys cannot have the type of the column.
     """
 

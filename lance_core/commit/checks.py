@@ -126,8 +126,8 @@ def _check_moved_bases(operation: Operation, current: Manifest, log: VersionLog,
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise NotFoundError(
-            f"base path {min(moved)} cannot move to {added[min(moved)].path!r}: version {current.version} needs files "
-            f"that do not exist there: {missing[0]}{more}; copy them first",
+            f"base path {min(moved)} cannot change to {added[min(moved)].path!r}: version {current.version} references "
+            f"files that do not exist there: {missing[0]}{more}; copy the files first",
             path=missing[0],
         )
 

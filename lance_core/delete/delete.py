@@ -244,7 +244,7 @@ def delete_from_fragment(view: TableView, fragment: Fragment, predicate: object)
 
     Raises:
         InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-        NotSupportedError: a part of the predicate is not supported, or a feature that writers of the table need.
+        NotSupportedError: a part of the predicate, or a feature that writers of the table need, is not supported.
         StorageError: a storage operation failed.
     """
     require_writable(view.manifest.message)
@@ -327,7 +327,7 @@ def _written_in_turn(log: VersionLog, read_version: int, changed: Iterable[Fragm
 
 
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Iterable[Manifest] = ()) -> None:
-    """Remove the deletion files of fragments, except those to which versions refer. Best effort."""
+    """Remove the deletion files of fragments, except those to which versions refer; failures are ignored."""
     needed = {own_deletion_path(log.store, log.root, each) for manifest in kept for each in manifest.fragments}
     paths = [own_deletion_path(log.store, log.root, fragment) for fragment in fragments]
     remove_objects(log.store, [path for path in paths if path is not None and path not in needed])

@@ -1,8 +1,8 @@
-"""DeleteTasks: a delete whose fragments are searched by tasks for other processes.
+"""DeleteTasks: divides the search for the rows to delete among tasks for other processes.
 
 ::
 
-    search    tasks find the rows, and write the deletion files; after a conflict, in changed fragments only
+    search    tasks find the rows, and write the deletion files; after a conflict, only in changed fragments
     commit    the delete, alone or together with the fragments that replace the rows
 
 Tasks and their results can be pickled. The results contain the positions of rows, never values.
@@ -92,7 +92,7 @@ class DeleteTasks:
         predicate: the rows to delete, as SQL text or an Arrow expression.
 
     Attributes:
-        planner: knows what has been found.
+        planner: the planner, which records what has been found.
     """
 
     def __init__(self, predicate: object) -> None:
@@ -107,7 +107,7 @@ class DeleteTasks:
 
         Args:
             dataset: a handle to the version to plan on.
-            num_tasks: maximum number of tasks for fragments of the version, and for new ones, at least 1.
+            num_tasks: maximum number of tasks for fragments of the version, and again for new fragments; at least 1.
             new_fragments: fragments that are about to be added; a replacement checks their rows.
 
         Raises:

@@ -136,7 +136,7 @@ class DeletePlanner:
         predicate: the rows to delete, as SQL text or an Arrow expression.
 
     Attributes:
-        predicate: the same.
+        predicate: the rows to delete.
     """
 
     def __init__(self, predicate: object) -> None:

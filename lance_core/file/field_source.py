@@ -57,7 +57,7 @@ class FieldSource(Protocol):
         """Approximate memory in bytes of the source itself, without the metadata of the file."""
 
     def as_dictionary(self) -> FieldSource:
-        """Return a source that reads the field as an Arrow dictionary if all of its pages have one; this one otherwise.
+        """Return a source that reads the field as an Arrow dictionary if all pages have one; otherwise, this source.
 
         Only strings and binaries are read in this way. A page with the same value in all rows counts as a dictionary.
         """

@@ -176,7 +176,7 @@ class FileBytes:
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read ranges of the file; the store is only asked for those that the tail does not contain.
+        """Read ranges of the file; only those that are not already in memory are requested from the store.
 
         Raises:
             CorruptDataError: a range extends past the end of the file.

@@ -80,7 +80,7 @@ class FileGroup:
     """The files are not held in memory as a whole."""
 
     is_many_files: Final = True
-    """Each call of :meth:`read` opens the files that it reads."""
+    """Each call to :meth:`read` opens the files that it reads."""
 
     is_mapped: Final = False
     """The group is not mapped as one range of memory, although each file may be."""

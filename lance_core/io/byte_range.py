@@ -56,7 +56,7 @@ class CoalescedRead:
 
 
 def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_extent_bytes: int) -> list[CoalescedRead]:
-    """Merge nearby ranges into few requests.
+    """Merge ranges that are close together, so that fewer requests are sent.
 
     Args:
         ranges: ranges in any order, which may overlap.

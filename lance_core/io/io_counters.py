@@ -81,16 +81,16 @@ class IOCounters:
             self._written_bytes += num_bytes
 
     def total(self) -> IOStats:
-        """Return what was counted from the start; :meth:`take` does not change it."""
+        """Return everything counted since the start; :meth:`take` does not reset it."""
         with _lock:
             return IOStats(self._read_iops, self._read_bytes, self._write_iops, self._written_bytes)
 
     def snapshot(self) -> IOStats:
-        """Return what was counted since the last call of :meth:`take`."""
+        """Return what was counted since the last call to :meth:`take`."""
         return self.total().since(self._taken)
 
     def take(self) -> IOStats:
-        """Return what was counted since the last call of this method."""
+        """Return what was counted since the last call to this method."""
         with _lock:
             total, before = self.total(), self._taken
             self._taken = total

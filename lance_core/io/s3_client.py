@@ -48,10 +48,10 @@ _CALL_REQUESTS: Final = 4
 """Maximum number of calls that read ranges at the same time, and of the requests of such a call."""
 
 _LARGE_BYTES: Final = 1024 * 1024
-"""So large a range is read with a call of its own."""
+"""Ranges of at least this size are read with separate calls."""
 
 _MAX_NATIVE_FAILURES: Final = 3
-"""After so many failures of obstore, the first attempts use signed URLs, unless one of its requests has succeeded."""
+"""After this many failures of obstore, first attempts use signed URLs, unless a request of obstore has succeeded."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -184,7 +184,7 @@ class S3Client:
     async def read_ranges(self, bucket: str, key: str, place: str, extents: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read ranges of an object with one request each; several requests run concurrently. See :meth:`read`.
 
-        The bytes of a range that extends past the end of the object are too few.
+        If a range extends past the end of the object, only the existing bytes are returned.
 
         Args:
             bucket: name of the bucket.

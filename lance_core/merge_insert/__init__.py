@@ -11,7 +11,7 @@ Modules, in the order in which a merge uses them::
     changed_columns updates columns in place instead, if rows keep their places
     key_filter      the filter of the inserted primary keys, whose hashes ``xxhash64`` computes
     merge           the attempts, and the commit of their results
-    merge_plan      describes a merge as text, without its execution
+    merge_plan      describes a merge as text, without executing it
     staged_rows     merges rows that are already written as fragments
 
 A merge by several processes uses these modules, and two others::

@@ -1,6 +1,6 @@
 """Updates columns in place: the columns of the source are rewritten for the fragments with updated rows.
 
-Rows keep their places. This is how updates are written if the builder asks for it, if the source lacks members of a
+Rows keep their places. Updates are written in this way if the builder requests it, if the source lacks members of a
 struct, or if it lacks columns and there is a scalar index on the key column. Otherwise, updated rows are moved.
 
 Source: behavior of pylance 14.0.2.
@@ -47,7 +47,7 @@ def updates_in_place(view: TableView, rules: MergeRules, source: pa.Schema) -> b
     """Return whether columns are updated in place.
 
     Raises:
-        InvalidMergeError: the builder asks for it, but the merge also changes other things than columns.
+        InvalidMergeError: the builder requests it, but the merge also inserts or deletes rows.
         NotSupportedError: the source lacks members of a struct, and rows are deleted because they do not match.
     """
     table = view.schema

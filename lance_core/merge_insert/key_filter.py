@@ -42,7 +42,7 @@ _SALTS: Final = np.array(
 def key_filter(
     table: Schema, rules: MergeRules, source: RowSource, inserted: npt.NDArray[np.bool_]
 ) -> pb_transaction.Transaction.KeyExistenceFilter | None:
-    """Return the filter; None if the keys are not the primary key.
+    """Return the filter, or None if the keys of the merge are not the table's primary key.
 
     Args:
         table: schema of the table.

@@ -117,7 +117,7 @@ class MatchFinder:
             table: schema of the table, which determines the types of the keys.
 
         Raises:
-            InvalidMergeError: a key does; the message contains it.
+            InvalidMergeError: a key contains a null or occurs twice; the message contains the key.
         """
         names = list(self._rules.keys)
         prepared = PreparedInput(pa.schema([self._source.schema.field(name) for name in names]), table=table)

@@ -5,7 +5,7 @@
     stage     the rows of the source, as fragments to which no version refers, by any number of processes
     search    tasks find the rows of the table that have the keys of the source; after a conflict, in changed fragments
               only
-    write     tasks write new rows anew, if those of the staged fragments are not exactly the new rows of the version
+    write     tasks write the new rows again, if the staged fragments do not contain exactly the new rows
     commit    Update: removed fragments, fragments with new deletion files, new fragments
 
 Tasks and their results can be pickled. The results contain numbers of rows, never values. A task reads the keys of all
@@ -15,7 +15,7 @@ Staged fragments become part of the version as they are if each of their rows is
 table whose row ids are not stable, and has all columns. Otherwise, the rows to add are copied.
 
 Rules, matches, conflicts, and what is written are those of :mod:`~lance_core.merge_insert.merge`, with two exceptions:
-two rows of the source must never have the same key, also if no row of the table has it; and columns are never updated
+two rows of the source must never have the same key, even if no row of the table has it; and columns are never updated
 in place.
 """
 
@@ -100,7 +100,7 @@ class MergeSearch:
         fragment_ids: the fragments.
         rules: the rules of the merge.
         source: the rows of the source.
-        share: (i, n): the task also checks that the i-th of n parts of the keys are unique; None if it does not.
+        share: (i, n): the task also checks that the keys in the i-th of n parts are unique; None if it does not.
         with_places: whether to return the place of each updated row.
         memory_bytes: maximum size of the keys to hold in memory.
     """
@@ -184,7 +184,7 @@ class MergeWrite:
         owners: for each updated row, the id of the fragment with the row to replace; empty if places are not needed.
         positions: for each updated row, the physical position of the row to replace; empty if places are not needed.
         inserted: the numbers of the source rows to insert.
-        writes_rows: whether the rows are written anew.
+        writes_rows: whether the rows are written again.
         records_keys: whether the keys of inserted rows are recorded.
         request: the settings of the write.
     """

@@ -123,7 +123,7 @@ class MergeRules:
 
         Raises:
             InvalidInputError: a value is unknown, a condition applies to an action that is not taken, the table has no
-                such column or no primary key, or no row would change.
+                such key column or no primary key, or no row would change.
             InvalidTypeError: ``on`` is neither a name nor an iterable of names.
         """
         rules = cls(
@@ -164,7 +164,7 @@ class MergeRules:
         """Check that the merge does something.
 
         Raises:
-            InvalidInputError: it does not.
+            InvalidInputError: the merge would not change any row.
         """
         if not self.writes_rows and not self.deletes_unmatched and self.when_matched is WhenMatched.NOTHING:
             raise InvalidInputError(

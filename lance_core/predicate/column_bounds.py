@@ -1,4 +1,4 @@
-"""Derives conditions on columns from a predicate: comparisons with constants and tests for null, combined with AND, OR.
+"""Derives conditions on columns from a predicate: comparisons with constants, and null tests, joined by AND or OR.
 
 Comparing them with the statistics of a group of rows can prove that no row in the group satisfies the predicate. Any
 other part of the predicate is assumed to be satisfied by every row.

@@ -95,7 +95,7 @@ class Predicate:
 
         Raises:
             InvalidInputError: as ``refusal``, if DataFusion refuses the predicate too.
-            NotSupportedError: likewise.
+            NotSupportedError: the same.
         """
         # DataFusion is a large package, so it is loaded only by the first predicate that needs it.
         from lance_core.predicate.engine import SqlExpressions

@@ -95,8 +95,8 @@ def lease_version(dataset: Handle, *, holder: str, duration: timedelta) -> Versi
     Args:
         dataset: a handle to the version.
         holder: who needs the version; stored in the lease.
-        duration: time after which the lease expires unless it is renewed. It should exceed the differences between the
-            clocks of the processes that use the table by far.
+        duration: time after which the lease expires unless it is renewed. It should be much longer than the differences
+            between the clocks of the processes that use the table.
 
     Raises:
         InvalidInputError: the duration is not positive.

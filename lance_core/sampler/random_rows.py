@@ -48,7 +48,7 @@ def maybe_sample(
 
     Args:
         dataset: the dataset or its location.
-        n: number of rows. If there are not as many, all are returned.
+        n: number of rows. If the dataset has fewer rows, all of them are returned.
         columns: the columns to read.
         batch_size: maximum number of rows of a batch.
         max_takes: maximum number of ranges of rows to read.

@@ -57,7 +57,7 @@ def roughly_shuffled(stream: Iterable[T], seed: int, capacity: int) -> Iterator[
     Args:
         stream: the items.
         seed: determines the order.
-        capacity: number of items in memory. The more, the more random the order is.
+        capacity: number of items in memory. A larger number makes the order more random.
     """
     priorities = Random(seed)
     heap: list[PrioritizedItem[T]] = []

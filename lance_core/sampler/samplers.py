@@ -1,7 +1,7 @@
 """Samplers iterate over the rows of a dataset, or over the part that belongs to one process.
 
 Call a sampler with a dataset to get record batches. With ``randomize``, the order depends on the seed and on the epoch,
-so that all processes agree on it, and each pass over the dataset can have another.
+so that all processes agree on it, and each pass over the dataset can use a different one.
 
 **Source:** ``lance.sampler`` of pylance 14.0.2. There, some samplers ignore the epoch and ``with_row_id``, and a filter
 without matches is an error.

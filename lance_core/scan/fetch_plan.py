@@ -1,8 +1,8 @@
 """Decides how the matching rows of a filter are read: row by row, or in ranges that contain other rows too.
 
 Reading one row costs more time than reading a row of a range, but a range may contain many bytes that are not needed.
-Which costs less depends on the distances between the rows, on the size of a row, and on the store. Rows that are far
-apart are therefore divided into clusters, and each cluster is read in the cheaper way.
+Which of the two costs less depends on the distances between the rows, on the size of a row, and on the store. Rows that
+are far apart are therefore divided into clusters, and each cluster is read in the cheaper way.
 
 Source: own design. The times were measured with columns of all formats, on two shared cores.
 """
@@ -34,7 +34,7 @@ _BYTE_SECONDS: Final = 1e-9
 """CPU time of a request to an object store, and of receiving and decoding a byte of a range from it."""
 
 _MIN_RANGE_ROWS: Final = 1024
-"""Fewer rows are read individually, because all columns share the requests of such a read."""
+"""Fewer rows than this are read individually, because all columns then share their requests."""
 
 _MIN_GAP_ROWS: Final = 8192
 """Minimum distance in rows between two clusters."""

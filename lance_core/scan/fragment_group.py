@@ -1,13 +1,13 @@
 """FragmentGroup: neighboring fragments whose files have the same columns, read as if they were one fragment.
 
 A scan of many small fragments would otherwise plan and decode the pages of every fragment separately, which costs far
-more than their rows. The first group of a scan has one fragment, each further one twice as many, up to a limit: the
-first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that does not stop
-early begins with a large group, because opening many files takes no longer than opening one.
+more than their rows. The first group of a scan has one fragment, and each further group twice as many, up to a limit:
+the first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that does not
+stop early begins with a large group, because opening many files takes no longer than opening one.
 
 Fragments are read alone if their rows are more than those of their data files: overlays, hidden columns, blob values.
-So are files whose bytes are copied one after another. In object stores, the requests for the files of a group are in
-flight together.
+Files whose bytes are copied one after another are read alone, too. In object stores, the requests for the files of a
+group are in flight together.
 
 Source: own design; see :mod:`lance_core.file.file_group`.
 """

@@ -40,10 +40,10 @@ _RUN_ROWS: Final = 8 * 8192
 """Maximum number of rows that are evaluated, or picked from, at a time. More rows would not fit into a CPU's cache."""
 
 _FEW_ROWS: Final = 128
-"""So few rows are read individually, without determining what that costs."""
+"""If at most this many rows match, they are read individually, without estimating costs."""
 
 _WIDENED_PART: Final = 32
-"""A range in an object store is extended at either end by at most this part of the rows."""
+"""A range in an object store is extended at either end by at most this fraction of the rows."""
 
 _MOST_HELD: Final = 2**19
 _MOST_HELD_BYTES: Final = 32 * 1024 * 1024

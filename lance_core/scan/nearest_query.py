@@ -180,7 +180,7 @@ def _given(nearest: object) -> Mapping[str, Any]:
 def _vector_column(schema: Schema, column: object) -> tuple[str, pa.DataType]:
     """Return the path of the column and its type: a fixed-size list, or a list of fixed-size lists."""
     if not isinstance(column, str):
-        raise InvalidTypeError(f"nearest: the column must be a string, found {column!r:.40}", argument="nearest")
+        raise InvalidTypeError(f"nearest: the column name must be a string, found {column!r:.40}", argument="nearest")
     trail = trail_of(schema.fields, column)
     if not trail:
         raise InvalidInputError(f"nearest: the table has no column {column!r}")

@@ -1,4 +1,4 @@
-"""RowMask: restricts a scan to given row ids, or excludes them; sets of row ids as bytes.
+"""RowMask: restricts a scan to given row ids, or excludes them. Sets of row ids are serialized as bytes.
 
 A set is stored as follows, in little-endian order: the number of entries (u32), and for each entry the upper half of
 the ids (u32, a fragment id if ids are addresses), the size of a bitmap in bytes (u32), and the bitmap of the lower

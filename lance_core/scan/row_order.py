@@ -74,7 +74,7 @@ class RowOrder:
             scan_of: plans a scan of some columns of the rows to sort.
 
         Raises:
-            InvalidInputError: a column does not exist. System columns cannot be sorted by.
+            InvalidInputError: a column does not exist, or is a system column, for which sorting is not supported.
             InvalidTypeError: the argument is not a list of orderings.
         """
         orderings = column_orderings(order_by)

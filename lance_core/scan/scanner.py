@@ -78,10 +78,10 @@ their first rows come from several fragments."""
 
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
-    """A scan. Each call of a ``to_*`` method reads the data again.
+    """A scan. Each call to a ``to_*`` method reads the data again.
 
     It is a ``pyarrow.dataset.Scanner`` and an Arrow stream. The methods that it inherits are all overridden, because
-    pyarrow implements them for scans of its own.
+    pyarrow implements them only for its own scans.
 
     Args:
         source: the fragments to scan.
@@ -110,7 +110,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
         scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means none.
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
-        row_addr_blocklist: the ids of rows that are not returned, likewise.
+        row_addr_blocklist: the ids of rows that are not returned, in the same form.
         json_as_text: whether JSON columns are returned as text instead of in their binary form.
         row_range: the first row to read, and the row at which to stop, among the live rows of the only fragment; None
             means all rows. Not possible with ``limit``, ``offset``, ``nearest``, or ``order_by``.
@@ -299,7 +299,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use :meth:`LanceDataset.take` instead.
         """
-        raise NotSupportedError("a scan returns no rows by position; use the take() of the dataset")
+        raise NotSupportedError("a scanner cannot take rows by position; use LanceDataset.take() instead")
 
     @staticmethod
     def from_dataset(*args: object, **kwargs: object) -> NoReturn:

@@ -169,7 +169,7 @@ class TableView:
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of this branch; every access looks it up again.
+        """The number of the latest version of this branch, which is looked up again at every access.
 
         Raises:
             DatasetNotFoundError: the dataset no longer exists.
@@ -186,7 +186,7 @@ class TableView:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema with field ids, which is parsed once: for many columns, this takes long."""
+        """The schema with field ids. It is parsed only once, because this takes long if there are many columns."""
         return self.manifest.schema
 
     @property
@@ -290,7 +290,7 @@ class TableView:
 
 
 class Handle:
-    """What a user's handle to a dataset refers to. After each change made through the handle, it is the new version.
+    """The version that a user's handle to a dataset refers to; after each change through the handle, the new version.
 
     Verbs that create several versions, such as a compaction, use it instead of a view.
 

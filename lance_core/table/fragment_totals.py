@@ -164,7 +164,7 @@ class FragmentTotals:
 
     @property
     def live_counts(self) -> Sequence[int] | None:
-        """The number of live rows of each fragment; None if the fragments themselves must be asked."""
+        """The number of live rows of each fragment; None if the fragments themselves must be examined."""
         is_known = self.counts_every_fragment and not self.num_deletion_files
         return list(self.columns.physical_rows) if is_known else None
 

@@ -210,7 +210,7 @@ class _PackedIds:
     """Ids as they are stored."""
 
     def __init__(self, ids: PackedNumbers) -> None:
-        """There must be at least one id."""
+        """Initialize with at least one id."""
         self._ids = ids
         self.low, self.high = ids.low, ids.high
 

@@ -510,7 +510,7 @@ class OptimisticCommit:
                 self._basis.discard()
 
     def _forget(self, file_names: Iterable[str]) -> None:
-        """Remove transaction files. Best effort."""
+        """Remove transaction files; failures are ignored."""
         remove_objects(self._log.store, [self._log.transaction_path(name) for name in file_names])
 
 

@@ -85,8 +85,8 @@ def _check_updates(updates: object) -> None:
     """Check that the argument of an update maps at least one name to SQL text.
 
     Raises:
-        InvalidTypeError: it is not a mapping of strings to strings.
-        InvalidInputError: it is empty.
+        InvalidTypeError: the argument is not a mapping of strings to strings.
+        InvalidInputError: the mapping is empty.
     """
     if not isinstance(updates, dict):
         raise InvalidTypeError(
@@ -162,7 +162,7 @@ class _NewColumn:
         return self.cast(found)
 
     def cast(self, array: pa.Array) -> pa.Array:
-        """Return results of the expression in the form that is stored."""
+        """Convert a result of the expression to the representation that is stored."""
         if self.target.logical_type != _JSON or not pa.types.is_string(array.type):
             return array
         try:

@@ -1,4 +1,4 @@
-"""Updates rows: gives columns new values in the rows that match a condition, in one version.
+"""Updates rows: sets columns to new values in the rows that match a condition, in one version.
 
 ::
 

@@ -278,7 +278,7 @@ class NewDataFile:
 
 
 def data_paths(store: ObjectStore, root: str, fragments: Iterable[Fragment]) -> list[str]:
-    """Return the paths of the data files of some fragments that are below the table's own root."""
+    """Return the paths of the fragments' data files, except for files in other bases."""
     files = [file for fragment in fragments for file in fragment.files]
     return [store.join(root, DATA_DIRECTORY, file.path) for file in files if file.base_id is None]
 

@@ -29,7 +29,7 @@ class FragmentWriteProgress(ABC):
 
         Args:
             fragment: the fragment, still without files.
-            **kwargs: nothing so far.
+            **kwargs: not used; reserved for later releases.
         """
 
     @abstractmethod
@@ -38,7 +38,7 @@ class FragmentWriteProgress(ABC):
 
         Args:
             fragment: the fragment with its file and its number of rows.
-            **kwargs: nothing so far.
+            **kwargs: not used; reserved for later releases.
         """
 
 

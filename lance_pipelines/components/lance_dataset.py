@@ -194,5 +194,5 @@ def _matches(node: Node) -> list[Path]:
         raise node.error(f"no file or directory matches {pattern!r}")
     for match in matches:
         if _UNDECODABLE.search(match):
-            raise node.error(f"the name of {os.fsencode(match)!r}, which {pattern!r} matches, is not UTF-8")
+            raise node.error(f"{pattern!r} matches {os.fsencode(match)!r}, which is not valid UTF-8")
     return [Path(match) for match in matches]

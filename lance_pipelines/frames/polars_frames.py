@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _BATCH_ROWS: Final = 64 * 1024
-"""Rows in a frame that a lazy frame is read or written by, unless Polars asks for another number."""
+"""Number of rows in each frame when a lazy frame is read or written, unless Polars requests another number."""
 
 
 def load_polars(rows: TableSlice) -> pl.DataFrame:

@@ -291,7 +291,7 @@ def required_source(declaration: DatasetDeclaration) -> Source:
     """Return the source of a dataset.
 
     Raises:
-        InvalidInputError: none is declared.
+        InvalidInputError: no source is declared.
     """
     if declaration.source is None:
         raise InvalidInputError(f"dataset {declaration.name}: no source is declared, so it cannot be ingested")

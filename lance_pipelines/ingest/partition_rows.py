@@ -8,7 +8,7 @@ a time window          timestamp with a time zone       instants from the start 
                        date                             days of the window, which must start and end at midnight
                        string                           the partition's key
 any other              string, integer, date, boolean   the partition's key, converted to the type of the column
-any                    any of these                     the value that the declaration gives for the key, also null
+any                    any of these                     the value that the declaration gives for the key, or null
 =====================  ===============================  ================================================================
 
 Adjacent windows are combined into one range, and keys into one list, so that a backfill of a year is one comparison::

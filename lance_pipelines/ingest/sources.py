@@ -298,7 +298,7 @@ def member_of(choices: type[_Choice], what: str, value: str) -> _Choice:
     """Return the member of an enum with this value.
 
     Raises:
-        InvalidInputError: there is none; the message contains all values.
+        InvalidInputError: no member has this value; the message lists all values.
     """
     try:
         return choices(value)

@@ -107,7 +107,7 @@ def verify_files(
 
 
 def verify_keys(staged: StagedWrite, storage_options: dict[str, str] | None = None) -> None:
-    """Check that every row of an upsert has a key, and no two rows the same one; other writes have no keys.
+    """Check that every row of an upsert has a key and that no two rows have the same key; other writes have no keys.
 
     Raises:
         InvalidMergeError: a key contains a null, or occurs twice; the message contains the key.

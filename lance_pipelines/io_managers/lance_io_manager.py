@@ -74,8 +74,8 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     )
     schema_mode: str | None = Field(
         default=None,
-        description="What happens to columns that the dataset does not have: 'error' (fail), 'add', or 'overwrite' "
-        "(replace the schema). The default is 'overwrite' if all rows are replaced, and 'error' otherwise.",
+        description="What happens to columns that the dataset lacks: 'error' (fail), 'add' (add them), or 'overwrite' "
+        "(replace the schema). The default is 'overwrite' if the write replaces all rows, and 'error' otherwise.",
     )
 
     def dataset_uri(self, key: dg.AssetKey | str | Sequence[str]) -> str:

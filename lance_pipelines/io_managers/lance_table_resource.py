@@ -97,15 +97,15 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
     ) -> dg.MaterializeResult[Any]:
         """Commit a frame as the next version, and return a ``MaterializeResult``, which the asset returns in turn.
 
-        If the step is repeated, what an earlier attempt has committed is kept, as by ``LanceIOManager``. The writes of
+        If the step is repeated, the commit of an earlier attempt is kept, as with ``LanceIOManager``. The writes of
         an attempt are distinguished by their order.
 
         Args:
             frame: a frame of a type that ``LanceIOManager`` stores.
             mode: ``overwrite``, ``append``, ``upsert`` or ``create``. In a run for partitions of the asset,
                 ``overwrite`` replaces the rows of these partitions.
-            schema_mode: what happens to columns that the dataset does not have: ``error``, ``add`` or ``overwrite``. By
-                default, ``overwrite`` where all rows are replaced, otherwise ``error``.
+            schema_mode: what happens to columns that the dataset lacks: ``error``, ``add`` or ``overwrite``. By
+                default, ``overwrite`` if all rows are replaced, and ``error`` otherwise.
             partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
             upsert_by: the key columns of mode ``upsert``, as for ``DatasetDeclaration``.
         """

@@ -35,7 +35,7 @@ class CompactionPolicy:
 
     Attributes:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
-        target_bytes_per_fragment: maximum number of bytes in the data files of a fragment; None for no limit.
+        target_bytes_per_fragment: approximate size in bytes at which a fragment is complete; None for no limit.
         min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
         max_source_bytes: maximum number of bytes that one run reads; None for no limit.
         batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
@@ -88,11 +88,11 @@ class CleanupPolicy:
         older_than: keep all versions newer than this age.
         min_age: keep all versions newer than this age, even if ``older_than`` is shorter. A writer that is suspended
             for longer than this just before it commits may reuse the number of a removed version. Writers of this
-            library detect this and fail; if the writer uses pylance, its commit is lost. Lower the
-            value only while nothing writes to the dataset.
+            library detect this and fail; if the writer uses pylance, its commit is lost. Lower the value only while no
+            process is writing to the dataset.
         min_old_versions: a cleanup is due if at least this number of versions can be removed.
-        delete_unverified: also delete recent files that no version references. Use this only while nothing writes to
-            the dataset.
+        delete_unverified: also delete recent files that no version references. Use this only while no process is
+            writing to the dataset.
     """
 
     retain_versions: int = 10

@@ -17,7 +17,7 @@ A group is lost if another writer has replaced one of its fragments, or deleted 
 was made. The new files of the group are removed, because they would restore deleted rows. The other groups of the plan
 are not affected. Groups that an earlier attempt of the step has committed are recognized.
 
-If a maximum number of bytes per fragment is set, another round may follow: the size of merged fragments is known only
+If a target number of bytes per fragment is set, another round may follow: the size of merged fragments is known only
 after they are written, and new fragments may be small enough to be merged again.
 
 The number of rounds is limited. Groups that still conflict after the last round are not rewritten; the next run tries
@@ -182,7 +182,7 @@ def verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
     """Check that each group has as many rows as the replaced fragments have live rows.
 
     Raises:
-        RowsLostError: a group does not; the message names the first one.
+        RowsLostError: a group has a different number of rows; the message identifies the first such group.
     """
     for result in results:
         expected = sum(fragment.num_rows for fragment in result.original_fragments)

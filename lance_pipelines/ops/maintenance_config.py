@@ -63,7 +63,7 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
     )
     target_rows_per_fragment: int | None = Field(default=None, description="Target number of rows per fragment.")
     target_bytes_per_fragment: int | None = Field(
-        default=None, description="Maximum number of bytes per fragment; 0 for no limit."
+        default=None, description="Approximate size in bytes at which a fragment is complete; 0 for no limit."
     )
     max_source_bytes: int | None = Field(
         default=None, description="Maximum number of bytes that this run reads; 0 for no limit."

@@ -421,7 +421,7 @@ def test_template_whose_evaluation_fails_is_reported_with_its_field(tmp_path: Pa
 
 def test_glob_that_matches_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xff")).mkdir()
-    with pytest.raises(InvalidInputError, match=r"attributes\.for_each: the name of b'.*\\xff'.* is not UTF-8"):
+    with pytest.raises(InvalidInputError, match=r"for_each: .* matches b'.*\\xff', which is not valid UTF-8"):
         component({**MINIMAL, "for_each": f"{tmp_path}/*", "key": "{{ match.name }}"})
 
 

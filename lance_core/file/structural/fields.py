@@ -159,7 +159,7 @@ class StructuralSource:
         return _SOURCE_BYTES + sum([_LEAF_BYTES + _PAGE_BYTES * len(column.pages) for column in self._columns])
 
     def as_dictionary(self) -> FieldSource:
-        """Return a source that reads the field as an Arrow dictionary if all pages have one; this one otherwise."""
+        """Return a source that reads the field as an Arrow dictionary if all pages have one; otherwise, this source."""
         field = self._field
         if field.logical_type not in _DICTIONARY_VALUES or has_extension(field):
             return self

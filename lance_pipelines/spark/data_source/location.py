@@ -64,7 +64,7 @@ def pin_version(location: Location, options: Mapping[str, Any]) -> lance_core.La
     Raises:
         InvalidInputError: the options contradict each other.
         DatasetNotFoundError: the table does not exist.
-        VersionNotFoundError: the version does not exist, or no version is so old.
+        VersionNotFoundError: the version does not exist, or no version had been committed by the given time.
         RefNotFoundError: the tag or the branch does not exist.
     """
     chosen = [name for name in _CHOICES if name in options]

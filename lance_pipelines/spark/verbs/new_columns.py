@@ -54,7 +54,8 @@ def add_columns(
     Raises:
         InvalidInputError: an expression is invalid, or the function fails.
         InvalidTypeError: ``columns`` is neither a dict, nor a function without a checkpoint file.
-        SchemaMismatchError: the table already has one of the columns, or the function returns other columns.
+        SchemaMismatchError: the table already has one of the columns, or the function returns columns that do not match
+            its schema.
         DatasetNotFoundError: the table does not exist.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
         CommitOutcomeUnknownError: it could not be determined whether the version was created; nothing was deleted.

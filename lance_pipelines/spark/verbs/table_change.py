@@ -71,8 +71,8 @@ class TableChange:
 
     Args:
         session: a running Spark session.
-        dataset: a handle to the version on which the first attempt is based. Later attempts, and the new version, move
-            it.
+        dataset: a handle to the version on which the first attempt is based. The handle is moved by later attempts, and
+            to the new version.
         name: what changes the table, for messages ("upsert").
         retries: how often the change is planned again after a conflict with another writer.
 
@@ -154,7 +154,7 @@ class TableChange:
         """Write the rows of a frame as fragments; arguments and errors as for :func:`write_frame`.
 
         Raises:
-            InternalError: the number of rows that were written is not that of the frame.
+            InternalError: the number of rows that were written differs from that of the frame.
         """
         written = write_frame(
             frame,

@@ -1,4 +1,4 @@
-"""Gives columns new values in the rows that match a condition, in one version: tasks move the rows to new fragments.
+"""Sets columns to new values in the rows that match a condition, in one version: tasks move the rows to new fragments.
 
 After a conflict, results for fragments that have not changed are kept; only the others are updated again.
 """
