@@ -204,7 +204,7 @@ class FilteredDataset(ArrowDataset):
         Raises:
             NotSupportedError: always.
         """
-        raise NotSupportedError("a filtered view has no fragments; use the get_fragments() of the dataset")
+        raise NotSupportedError("a filtered view has no fragments; use the dataset's get_fragments() instead")
 
 
 def _checked(condition: object) -> pc.Expression:

@@ -308,7 +308,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use :meth:`LanceDataset.scanner` instead.
         """
-        raise NotSupportedError("use the scanner() of the dataset")
+        raise NotSupportedError("use LanceDataset.scanner() instead")
 
     @staticmethod
     def from_fragment(*args: object, **kwargs: object) -> NoReturn:
@@ -317,7 +317,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use :meth:`LanceFragment.scanner` instead.
         """
-        raise NotSupportedError("use the scanner() of the fragment")
+        raise NotSupportedError("use LanceFragment.scanner() instead")
 
     @staticmethod
     def from_batches(*args: object, **kwargs: object) -> NoReturn:
