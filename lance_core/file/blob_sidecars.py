@@ -1,4 +1,4 @@
-"""Sidecars: files next to a data file that hold its large values.
+"""Sidecars: files that hold the large values of a data file, in a directory that is named after it.
 
 ::
 

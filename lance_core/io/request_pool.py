@@ -36,7 +36,7 @@ def results_of(futures: Sequence[Future[T]]) -> list[T]:
     """Return the results of reads that have been started, in the same order.
 
     If reads fail, the error of the first of them is raised, after the others have ended; those that have not begun are
-    cancelled. An interrupt does not wait for the others.
+    canceled. An interrupt does not wait for the others.
     """
     try:
         return [future.result() for future in futures]

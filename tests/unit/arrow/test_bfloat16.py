@@ -93,9 +93,9 @@ def test_bfloat16_array_of_a_value_that_is_not_a_sequence_is_refused(values) -> 
 
 def test_bfloat16_number_is_read_from_two_bytes() -> None:
     assert BFloat16.from_bytes(b"\x80?").as_float() == 1.0
-    with pytest.raises(InvalidInputError, match="has 2 bytes, got 3"):
+    with pytest.raises(InvalidInputError, match="has 2 bytes, found 3"):
         BFloat16.from_bytes(b"abc")
-    with pytest.raises(InvalidTypeError, match="got bytearray"):
+    with pytest.raises(InvalidTypeError, match="found bytearray"):
         BFloat16.from_bytes(bytearray(b"ab"))
 
 
