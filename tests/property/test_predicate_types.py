@@ -278,9 +278,7 @@ def _check_fractions(fractions: Pair, left: str, seed: int) -> None:
         "coalesce(at_ns, timestamp '2020-01-01 00:00:00.000000999') = timestamp(9) '2020-01-01 00:00:00.000000999'",
     ],
 )
-def test_timestamp_casts_without_a_precision_are_nanoseconds_in_function_arguments(
-    fractions: Pair, predicate: str
-) -> None:
+def test_timestamps_without_a_precision_are_nanoseconds_in_function_arguments(fractions: Pair, predicate: str) -> None:
     fractions.check(predicate, {"timestamp"})
 
 

@@ -29,7 +29,7 @@ def uri(store: CountingStore) -> Iterator[str]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command of lance-core in this process."""
+    """Return a function that runs a lance-core command in this process."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         return cli.main(arguments), *capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The lance-core command, run as a process where its standard streams matter."""
+"""The lance-core command, run as a separate process if its standard streams matter."""
 
 from __future__ import annotations
 

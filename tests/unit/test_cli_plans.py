@@ -16,14 +16,14 @@ from tests.support.commands import Run
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A table of four fragments of ten rows; of the second one, half of the rows are deleted."""
+    """A table of four fragments of ten rows; half of the rows of the second fragment are deleted."""
     uri = str(tmp_path / "t.lance")
     lance_core.write_dataset(pa.table({"k": range(40)}), uri, max_rows_per_file=10).delete("k in (10, 11, 12, 13, 14)")
     return uri
 
 
 def _plan(run: Run, tmp_path: Path, *arguments: str) -> tuple[str, Any]:
-    """Save a plan; its path and its content, which is also what the command prints."""
+    """Save a plan, and return its path and its content, which the command also prints."""
     path = tmp_path / "plan.json"
     code, output, errors = run("plan", *arguments, "--json", "--output", str(path))
     assert (code, errors) == (0, "")
@@ -82,7 +82,7 @@ def test_a_rewrite_is_applied_although_rows_were_appended(run: Run, uri: str, tm
     lance_core.write_dataset(pa.table({"k": [40]}), uri, mode="append")
     assert run("apply", path)[0] == 0
     assert sorted(_rows(uri)) == [*range(10), *range(15, 41)]
-    # Applied again, its fragments are gone.
+    # If the plan is applied again, its fragments no longer exist.
     assert run("apply", path)[0] == 3
 
 

@@ -45,7 +45,7 @@ def test_log_lists_versions_newest_first_with_operation_and_message(run: Run, ur
     assert document["versions"][1]["num_fragments"] == 2
 
 
-def test_diff_counts_rows_and_names_what_changed(run: Run, uri: str) -> None:
+def test_diff_counts_rows_and_lists_changed_columns_and_settings(run: Run, uri: str) -> None:
     dataset = lance_core.dataset(uri)
     dataset.update_config({"a": "1"})
     dataset.add_columns({"n": "k + 1"})
@@ -88,7 +88,7 @@ def test_diff_without_stable_row_ids_does_not_count_updated_rows(run: Run, tmp_p
     assert _json(run, "diff", uri, "1", "2")[1]["rows_updated"] is None
 
 
-def test_verify_exits_with_1_if_and_only_if_something_is_wrong(run: Run, uri: str) -> None:
+def test_verify_exits_with_1_only_if_it_finds_a_problem(run: Run, uri: str) -> None:
     assert run("verify", uri) == (0, "no problems found\n", "")
     assert run("verify", uri, "--pages", "--version", "1") == (0, "no problems found\n", "")
     file = lance_core.dataset(uri).get_fragments()[0].data_files()[0]

@@ -22,7 +22,7 @@ def examples(guide: str) -> list[str]:
 
 
 def run(text: str, root: Path, namespace: dict[str, Any]) -> None:
-    """Run an example; absolute paths in it lie below ``root``."""
+    """Run an example, with its absolute paths replaced by paths below ``root``."""
     below = re.sub(r'(?<=")(file://)?/(?=\w)', lambda scheme: f"{scheme[1] or ''}{root}/", text)
     exec(compile(below, "guide", "exec"), namespace)
 
@@ -125,7 +125,7 @@ def test_doctor_example_runs(tmp_path) -> None:
 
 
 def test_object_store_examples_run(tmp_path, monkeypatch) -> None:
-    """In a directory instead of a bucket, except for the last one, which counts the requests of a registered store."""
+    """The examples use a directory instead of a bucket, except for the last, which uses a registered store."""
     locks: list[str] = []
 
     class Redis:

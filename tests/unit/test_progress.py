@@ -8,7 +8,7 @@ from lance_pipelines.progress import Progress, ProgressLines
 
 
 class Clock:
-    """A time that tests set."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -18,7 +18,7 @@ class Clock:
 
 
 class Lines(ProgressLines):
-    """Keeps its lines, and reports at a given second."""
+    """Collects progress lines, and reports at the given second."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -230,7 +230,7 @@ def test_every_method_of_an_arrow_class_is_overridden(ours: type, arrows: type) 
 
 
 def test_scanning_a_dataset_with_the_scanner_of_arrow_is_refused(dataset: lance_core.LanceDataset) -> None:
-    # As InMemoryDataset, to Arrow, it is valid but empty: no code may take it for the rows.
+    # To Arrow, it is a valid but empty InMemoryDataset, which no code may take for the rows.
     refused: list[Callable[[], object]] = [
         lambda: pyarrow.dataset.Scanner.from_dataset(dataset),
         lambda: pyarrow.dataset.Scanner.from_dataset(dataset.filter(pc.field("k") > 3)),
@@ -298,7 +298,7 @@ def test_sorting_and_joining_return_in_memory_datasets(uri: str) -> None:
         trades.join(trades, "t")
 
 
-def test_members_that_pylance_refuses_are_refused_with_the_same_class(dataset: lance_core.LanceDataset) -> None:
+def test_members_that_pylance_refuses_are_refused_with_the_same_error_class(dataset: lance_core.LanceDataset) -> None:
     fragment, scanner = dataset.get_fragments()[0], dataset.scanner()
     refused: list[Callable[[], object]] = [
         lambda: dataset.partition_expression,

@@ -29,7 +29,7 @@ ROWS = pa.table(
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Ten rows in fragments of 4, 4 and 2."""
+    """A dataset of ten rows in fragments of 4, 4, and 2 rows."""
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
 
 
@@ -71,7 +71,7 @@ def test_checkout_latest_of_a_recreated_table_moves_to_the_lower_version(uri: st
     assert (dataset.version, dataset.count_rows()) == (1, 3)
 
 
-def test_fragment_keeps_the_version_of_the_dataset_it_was_taken_from(uri: str) -> None:
+def test_fragment_keeps_the_version_of_its_dataset_handle(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": range(10)}), uri, max_rows_per_file=5)
     dataset = lance_core.dataset(uri)
     fragment = dataset.get_fragment(1)
@@ -308,7 +308,7 @@ def test_tags_open_the_tagged_version(versions: str, store: CountingStore) -> No
         lance_core.dataset(versions).checkout_version(("b", 1))
 
 
-def test_errors_about_missing_datasets_and_versions_name_them(uri: str, versions: str) -> None:
+def test_missing_datasets_and_versions_are_named_in_the_error(uri: str, versions: str) -> None:
     for broken in (lambda: lance_core.dataset(f"{uri}-no"), lambda: lance_core.dataset(f"{uri}-no", version=1)):
         with pytest.raises(DatasetNotFoundError):
             broken()

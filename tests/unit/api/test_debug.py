@@ -16,20 +16,20 @@ def dataset(tmp_path: Path) -> lance_core.LanceDataset:
     return lance_core.write_dataset(pa.table({"a": [3], "b": ["z"]}), tmp_path, mode="append")
 
 
-def test_schema_lists_fields_with_their_ids_and_types(dataset: lance_core.LanceDataset) -> None:
+def test_schema_text_lists_the_fields_with_their_ids_and_types(dataset: lance_core.LanceDataset) -> None:
     shown = debug.format_schema(dataset)
     assert shown.count("field {") == 2
     assert 'name: "b"' in shown
     assert 'logical_type: "string"' in shown
 
 
-def test_manifest_contains_version_and_fragments(dataset: lance_core.LanceDataset) -> None:
+def test_manifest_text_contains_the_version_and_the_fragments(dataset: lance_core.LanceDataset) -> None:
     shown = debug.format_manifest(dataset)
     assert "version: 2" in shown
     assert shown.count("\n  fragments {") == 2
 
 
-def test_fragment_names_the_fields_of_its_files(dataset: lance_core.LanceDataset) -> None:
+def test_fragment_text_lists_the_fields_of_its_files(dataset: lance_core.LanceDataset) -> None:
     fragment = dataset.get_fragments()[1].metadata
     assert f"# {fragment.files[0].path}: a, b\n" in debug.format_fragment(fragment, dataset)
 

@@ -25,7 +25,7 @@ def bits(array: pa.ExtensionArray) -> list[bytes | None]:
 
 
 def random_floats(count: int, seed: int) -> list[float]:
-    """Numbers of every size, and numbers at and beside the middle of two bfloat16 numbers."""
+    """Return numbers of every magnitude, and numbers at and near the midpoints between bfloat16 numbers."""
     source = random.Random(seed)
     anywhere = [struct.unpack("<d", source.randbytes(8))[0] for _ in range(count)]
     middles = [1 + 2**-8 + source.choice([0, 1, -1]) * 2.0 ** source.randrange(-60, -15) for _ in range(count)]
@@ -119,7 +119,7 @@ def test_long_bfloat16_arrays_are_abbreviated_as_in_pylance(count: int) -> None:
     assert str(bfloat16_array(values)) == str(lance.arrow.bfloat16_array(values))
 
 
-def test_scalars_compare_with_numbers_of_each_kind() -> None:
+def test_bfloat16_scalars_can_be_compared_with_numbers_of_each_kind() -> None:
     one, other, null = bfloat16_array([1.0, 2.0, None])
     assert one.as_py() == BFloat16(1.0)
     assert null.as_py() is None
@@ -132,12 +132,12 @@ def test_scalars_compare_with_numbers_of_each_kind() -> None:
     assert hash(one) == hash(bfloat16_array([1.0])[0])
 
 
-def test_scalars_compare_without_ml_dtypes(monkeypatch) -> None:
+def test_bfloat16_scalars_can_be_compared_without_ml_dtypes(monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "ml_dtypes")
     assert bfloat16_array([1.0])[0] != 1.0
 
 
-def test_numpy_array_of_a_slice_shares_its_memory() -> None:
+def test_conversion_of_a_bfloat16_slice_to_numpy_shares_memory() -> None:
     array = bfloat16_array([1.0, 2.0, 3.0, 4.0])[1:3]
     values = array.to_numpy()
     assert values.dtype == ml_dtypes.bfloat16
@@ -146,12 +146,12 @@ def test_numpy_array_of_a_slice_shares_its_memory() -> None:
     assert bfloat16_array([]).to_numpy().tolist() == []
 
 
-def test_numpy_array_of_nulls_is_refused() -> None:
+def test_conversion_of_bfloat16_nulls_to_numpy_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="1 of the 2 values are null"):
         bfloat16_array([1.0, None]).to_numpy()
 
 
-def test_array_is_created_from_a_numpy_array() -> None:
+def test_bfloat16_array_is_created_from_a_numpy_array() -> None:
     values = np.arange(6, dtype=ml_dtypes.bfloat16)
     assert bits(BFloat16Array.from_numpy(values)) == bits(lance.arrow.BFloat16Array.from_numpy(values))
     assert BFloat16Array.from_numpy(values[::2]).to_numpy().tolist() == [0.0, 2.0, 4.0]

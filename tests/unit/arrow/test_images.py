@@ -28,7 +28,7 @@ PIXELS = np.arange(2 * 2 * 3 * 3, dtype=np.uint8).reshape(2, 2, 3, 3)
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
-    """A path and a file URI."""
+    """The path and the file URI of an image."""
     names = [tmp_path / f"{number}.png" for number in range(len(PIXELS))]
     for name, pixels in zip(names, PIXELS, strict=True):
         Image.fromarray(pixels).save(name)
@@ -189,7 +189,7 @@ def test_image_types_can_be_pickled(dtype: pa.ExtensionType) -> None:
     assert tuple(getattr(again, "shape", ())) == tuple(getattr(dtype, "shape", ()))
 
 
-def test_text_of_an_image_array_shows_the_beginning_of_each_image() -> None:
+def test_repr_of_an_image_array_shows_the_beginning_of_each_image() -> None:
     assert repr(ImageURIArray.from_uris(["/a"])).endswith("\n['/a']")
     files = EncodedImageArray.from_storage(EncodedImageType(), pa.array([b"x" * 100]))
     assert repr(files).endswith(f"\n[{b'x' * 30!r}]")

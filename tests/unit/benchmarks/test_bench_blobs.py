@@ -1,4 +1,4 @@
-"""The benchmark of blobs runs; the tests do not look at the times that it measures."""
+"""The benchmark of blobs runs; its timings are not checked."""
 
 import json
 import subprocess

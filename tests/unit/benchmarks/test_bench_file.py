@@ -1,4 +1,4 @@
-"""The benchmark of data files runs; the tests do not look at the times that it measures."""
+"""The benchmark of data files runs; its timings are not checked."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benchmark of memory runs; the tests do not look at the sizes that it measures."""
+"""The benchmark of memory use runs; its results are not checked."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The benchmark of scans runs; the tests do not look at the times that it measures."""
+"""The benchmark of scans runs; its timings are not checked."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The benchmark of tables runs; the tests do not look at the times that it measures."""
+"""The benchmark of tables runs; its timings are not checked."""
 
 import subprocess
 import sys

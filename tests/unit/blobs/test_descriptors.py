@@ -158,7 +158,7 @@ def test_reading_blob_descriptors_reads_every_object_once(tmp_path) -> None:
     rows = [(PACKED, row % 3, 1, 1 + row % 2, "") if row % 2 else (INLINE, row, 1, 0, "") for row in range(10)]
     rows += [(PACKED, 0, 1, 2, "")]
     assert _of(store, *rows).load().to_pylist() == [b"0", b"b", b"2", b"a", b"4", b"c", b"6", b"b", b"8", b"a", b"a"]
-    # Values in order are read as one range.
+    # Values in ascending order are read as one range.
     assert sorted(store.reads) == [1, 6]
 
 

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A dataset location where nothing is yet."""
+    """A dataset location that does not exist yet."""
     return str(tmp_path / "t.lance")

@@ -39,7 +39,7 @@ def test_every_declared_check_has_a_rule_in_the_same_order() -> None:
     assert list(RULES) == list(DEFAULT_SEVERITIES)
 
 
-def test_rows_check_passes_when_event_and_files_agree(uri) -> None:
+def test_rows_check_passes_if_the_event_and_the_files_agree(uri) -> None:
     text = "5 rows, as Dagster's event for this version records; the files of 2 of 2 fragments agree"
     assert check("rows", uri, recorded_rows=5) == (True, text)
     assert check("rows", uri) == (True, "5 rows; the files of 2 of 2 fragments agree")
@@ -58,7 +58,7 @@ def test_rows_check_fails_if_a_file_has_a_different_number_of_rows(uri) -> None:
     assert first.name in text
 
 
-def test_fragments_check_fails_when_compaction_is_due(uri) -> None:
+def test_fragments_check_fails_if_a_compaction_is_due(uri) -> None:
     due = MaintenancePolicy(compaction=CompactionPolicy(min_small_fragments=2))
     assert check("fragments", uri) == (True, "2 small fragments < 16")
     assert check("fragments", uri, policy=due) == (False, "2 small fragments >= 2")
@@ -123,7 +123,7 @@ def test_a_key_column_that_does_not_exist_is_reported_as_a_problem(uri) -> None:
         assert evaluate(name, bad).text == "key column 'x' does not exist; the dataset has ['id']"
 
 
-def test_orphans_check_compares_with_the_limit_and_names_the_files(uri) -> None:
+def test_orphans_check_applies_the_limit_and_names_the_files(uri) -> None:
     assert check("orphans", uri) == (True, "0 files that no version references, 0 bytes")
     Path(uri, "data", "notes.txt").write_text("x" * 3000)
     passed, text = check("orphans", uri, settings={"max_orphan_bytes": 2000})

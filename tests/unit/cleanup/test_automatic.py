@@ -1,4 +1,4 @@
-"""Automatic cleanup: what the table config tells each commit to remove."""
+"""Automatic cleanup: when it is due, and its policy, as configured in the table."""
 
 from datetime import timedelta
 

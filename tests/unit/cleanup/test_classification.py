@@ -70,7 +70,7 @@ OWNED = {
 def test_referenced_file_is_classified_by_its_versions_at_any_age(
     path: str, expected: tuple[PathState, FileKind], age: float
 ) -> None:
-    """Their age does not matter."""
+    """The age of the file does not matter."""
     found = _classify(path, age=age, oldest_kept=NOW - 20 * DAY)
     assert (found.state, found.kind) == expected
     assert found.verified is (found.state is REMOVABLE)

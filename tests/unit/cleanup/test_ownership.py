@@ -33,7 +33,7 @@ def test_every_file_of_a_dataset_has_one_owner(path: str, owner: str) -> None:
 
 
 def _manifest() -> Manifest:
-    """Own and borrowed files of each kind."""
+    """Return a manifest with owned and borrowed files of each kind."""
     section = pb_table.IndexSection()
     section.indices.add(uuid=pb_table.UUID(uuid=ONE.bytes))
     section.indices.add(uuid=pb_table.UUID(uuid=TWO.bytes), base_id=0)

@@ -37,14 +37,14 @@ LENIENT = CleanupPolicy.of(timedelta(0), error_if_tagged_old_versions=False, del
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Four versions, each with one data file of its own."""
+    """A dataset of four versions, each with its own data file."""
     for number in range(4):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")
     return lance_core.dataset(uri)
 
 
 def _length_of_strides(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    """Batches of that many files, however fast they go."""
+    """Make batches of this many files, regardless of their speed."""
 
     class Fixed(removal.Stride):
         def __init__(self, per_second: int | None, at_a_time: int) -> None:
@@ -52,7 +52,7 @@ def _length_of_strides(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
             self.length = length
 
         def finish(self, actions: int) -> None:
-            """Stay at that."""
+            """Keep the number of files."""
 
     monkeypatch.setattr(removal, "Stride", Fixed)
 
@@ -71,7 +71,7 @@ def _versions(dataset: lance_core.LanceDataset) -> list[int]:
 
 
 def _change(store: CountingStore, version: int, change: Callable[[object], None]) -> None:
-    """Write a manifest anew."""
+    """Rewrite a manifest with a change."""
     path = f"table/_versions/{manifest_name(version)}"
     file = parse_manifest_file(store.get(path), path)
     change(file.message)
@@ -125,7 +125,7 @@ def test_cleanup_reads_manifests_once_and_removes_them_last(
     gets = [call.path for call in store.calls if call.method == "get"]
     assert sorted(gets) == sorted(f"table/_versions/{manifest_name(version)}" for version in range(1, 5))
     deleted = [call.path for call in store.calls if call.method == "delete"]
-    # One version after the other, and of each its manifest last.
+    # Versions are removed one after another, each with its manifest last.
     assert [path.split("/")[1] for path in deleted] == ["_transactions", "data", "_versions"] * 3
     assert [path for path in deleted if "_versions" in path] == [
         f"table/_versions/{manifest_name(version)}" for version in (1, 2, 3)
@@ -185,7 +185,7 @@ def test_cleanup_honors_the_delete_concurrency(
     assert seen == [threads]
 
 
-# ── What happens between the plan and the removal ─────────────────────────────────────────────────────────────────
+# ── Changes between the plan and the removal ─────────────────────────────────────────────────────────────────
 
 
 def test_cleanup_keeps_a_version_tagged_after_planning(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
@@ -211,7 +211,7 @@ def test_cleanup_keeps_a_file_that_a_new_version_references(
 
 
 def _when_deleted(store: CountingStore, part: str, number: int, action: Callable[[], object]) -> None:
-    """Act just before that file of a kind is removed, counted from 1; once."""
+    """Run an action once, just before the nth file of a kind is removed."""
     seen: list[str] = []
 
     def fault(call: Call) -> None:
@@ -229,7 +229,7 @@ def _when_deleted(store: CountingStore, part: str, number: int, action: Callable
 def test_cleanup_keeps_a_version_tagged_before_its_removal_starts(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, place: str, turn: int
 ) -> None:
-    """A version whose turn has not come stays whole, and only such a one counts as spared."""
+    """A version whose removal has not started remains complete, and only such versions count as spared."""
     rows = dataset.checkout_version(version).to_table()
     plan = plan_cleanup(dataset, ALL)
     outcome: list[type[BaseException]] = []
@@ -243,17 +243,17 @@ def test_cleanup_keeps_a_version_tagged_before_its_removal_starts(
     _when_deleted(store, place, turn, tag)
     stats = plan.execute()
     if version < turn:
-        # It is gone, and cannot be tagged any more.
+        # The version no longer exists and cannot be tagged.
         assert outcome == [VersionNotFoundError]
         assert dataset.tags.list() == {}
         assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, 0)
     elif version > turn or place == "_transactions":
-        # What goes first tells that the version is about to go; nobody needs it to read the rows.
+        # The file removed first marks the version as about to be removed, and is not needed to read the rows.
         assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (2, 1, 0)
         assert _versions(dataset) == [version, 4]
         assert dataset.checkout_version("late").to_table().equals(rows)
     else:
-        # It was in turn: what was left of it stays, and nobody is told that it is whole.
+        # Its removal had started: the remaining files are kept, and the version is not reported as complete.
         assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (2, 0, 1)
         assert _versions(dataset) == [version, 4]
         left = {file.path.partition("/")[0] for file in plan.removable if file.goes_with == version} & {
@@ -276,7 +276,7 @@ def test_cleanup_that_damaged_a_tagged_version_logs_an_error(
 def test_cleanup_reports_a_version_tagged_while_its_manifest_is_removed(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None
 ) -> None:
-    """The tag comes while the manifest goes: the last look finds it."""
+    """The tag is created while the manifest is removed, and the final check finds the tag."""
     plan = plan_cleanup(dataset, ALL)
     _when_deleted(store, "_versions", 3, lambda: dataset.tags.create("late", 3))
     stats = plan.execute()
@@ -292,7 +292,7 @@ def test_cleanup_reports_damage_only_for_a_version_restored_after_its_removal(
     plan = plan_cleanup(dataset, ALL)
     operation = lance_core.LanceOperation.Overwrite(old.schema, [each.metadata for each in old.get_fragments()])
     restore = functools.partial(lance_core.LanceDataset.commit, dataset.uri, operation, read_version=4)
-    # The first data file is gone, the second goes right after.
+    # The first data file is already removed, and the second is removed next.
     _when_deleted(store, "data", 2, restore)
     stats = plan.execute()
     assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, damaged)
@@ -333,7 +333,7 @@ def test_slow_cleanup_checks_for_new_tags_at_regular_intervals(
     plan.execute()
     steps = [call.method for call in store.calls if call.method == "delete" or call.path.endswith("tree")]
     looks = [number for number, method in enumerate(steps) if method != "delete"]
-    # Never more than two files from one look to the next.
+    # At most two files are removed between two checks.
     assert max(after - before - 1 for before, after in itertools.pairwise(looks)) <= 2
     assert looks[-1] == len(steps) - 1
 
@@ -359,7 +359,7 @@ def test_files_of_a_version_that_another_cleanup_removes_remain_protected(
     store.fault = remove_first
     plan = plan_cleanup(dataset, ALL)
     assert [name.version for name in plan.removed_versions] == [2, 3]
-    # Nobody can tell any more whose its files are.
+    # Which version owns the files can no longer be determined.
     assert len(plan.protected) == 2
     assert plan.execute().old_versions == 2
 
@@ -412,7 +412,7 @@ def test_manifest_is_kept_when_a_file_of_its_version_cannot_be_removed(
 
     store.fault = refuse
     stats = plan.execute()
-    # It is not whole: so it does not count as spared.
+    # The version is incomplete, and does not count as spared.
     assert (stats.failed_deletes, stats.old_versions, stats.spared_versions) == (1, 2, 0)
     assert len(_versions(dataset)) == 2
     store.fault = lambda call: None
@@ -425,7 +425,7 @@ def test_manifest_is_kept_when_a_file_of_its_version_cannot_be_removed(
 def test_cleanup_counts_a_file_as_removed_despite_a_lost_response(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
-    """The response was lost."""
+    """The response of the store was lost."""
     plan = plan_cleanup(dataset, ALL)
     store.fault = lambda call: When.AFTER if call.method == "delete" else None
     assert plan.execute() == plan.stats
@@ -453,7 +453,7 @@ def test_failed_listing_stops_the_cleanup_before_any_removal(
     assert _paths(store) == before
 
 
-# ── What killed writers left ──────────────────────────────────────────────────────────────────────────────────────
+# ── Leftovers of killed writers ────────────────────────────────────────────────────────────────────────────────────
 
 RESIDUE = [f"_versions/{manifest_name(4)}#1", "_transactions/.tmpx", "_deletions/.tmpx"]
 
@@ -472,14 +472,14 @@ def test_leftovers_of_crashed_writers_are_explained_and_removed(
     stats = plan_cleanup(dataset, policy).execute()
     assert stats == explained.stats
     assert stats.residue_files_removed == 3
-    # The reference's figures are what they are without it; only the bytes are all bytes.
+    # The metrics of the reference do not count the leftover; only the number of bytes includes all files.
     assert dataclasses.replace(stats, residue_files_removed=0, bytes_removed=stats.bytes_removed - 15) == young.stats
     assert not set(RESIDUE) & _paths(store)
     assert dataset.checkout_version(4).to_table()["a"].to_pylist() == [3]
 
 
 def test_staging_name_of_a_kept_version_is_removed_after_the_retention_period(tmp_path: Path) -> None:
-    """Killed between the link and the unlink: two names of one file."""
+    """The writer was killed between link and unlink, so that one file has two names."""
     uri = str(tmp_path / "table")
     lance_core.write_dataset(pa.table({"a": [1]}), uri)
     final = tmp_path / "table" / "_versions" / manifest_name(1)
@@ -518,7 +518,7 @@ def test_cleanup_versions_given_as_a_number_raise_invalid_type(dataset: lance_co
 def test_version_whose_transaction_file_cannot_be_removed_remains_complete(
     dataset: lance_core.LanceDataset, store: CountingStore, version: int
 ) -> None:
-    """Its transaction file tells others, by being gone, that it is about to go."""
+    """A missing transaction file marks the version as about to be removed."""
     rows = dataset.checkout_version(version).to_table()
     announcing = dataset.log.read_version(version).message.transaction_file
     plan = plan_cleanup(dataset, ALL)

@@ -16,7 +16,7 @@ SWITCHES = ["delete_unverified", "error_if_tagged_old_versions"]
 
 
 def _selected(policy: CleanupPolicy, versions: list[int]) -> list[int]:
-    """The versions that are selected when version n was committed on day n."""
+    """Return the selected versions, where version n was committed on day n."""
     rule = policy.rule(versions, NOW)
     return [version for version in versions if rule.selects(version, version * DAY_NS)]
 

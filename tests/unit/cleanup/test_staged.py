@@ -12,7 +12,7 @@ UUID = "0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11"
 
 
 class Rows:
-    """A manifest store that only answers."""
+    """A manifest store that only returns rows."""
 
     def __init__(self, *rows: ManifestRow) -> None:
         self.rows = {row.version: row for row in rows}
@@ -29,7 +29,7 @@ def _abandoned(log: VersionLog, *paths: str, age: float = 10) -> frozenset[str]:
     return abandoned_manifests(log, [StoredFile(path, 1, 100 - age) for path in paths], before=93)
 
 
-def test_staged_manifests_that_no_database_row_names_are_abandoned() -> None:
+def test_staged_manifests_without_a_database_row_are_abandoned() -> None:
     final = f"_versions/{manifest_name(3)}"
     rows = Rows(ManifestRow(2, _staged(2), 1), ManifestRow(3, final, 1))
     log = VersionLog(MemoryStore(), "t", ExternalCommit(rows))

@@ -30,7 +30,7 @@ NEW = pa.schema([("b", pa.int8())])
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Four rows in two fragments."""
+    """A dataset of four rows in two fragments."""
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=2)
 
 
@@ -48,7 +48,7 @@ def test_add_columns_adds_nulls_to_every_row_and_writes_no_data_file(
     dataset.validate()
 
 
-def test_rows_with_and_without_an_added_column_are_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_rows_with_or_without_an_added_column_can_be_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
     dataset.add_columns([pa.field("b", pa.int64()), pa.field("c", pa.list_(pa.int8()))])
     lance_core.write_dataset(pa.table({"a": [5], "s": [{"x": 1}], "b": [9]}), uri, mode="append")
     latest = lance_core.dataset(uri)
@@ -168,7 +168,7 @@ def test_an_expression_is_evaluated_for_fragments_that_another_writer_appended(
     assert evaluated == [2, 2, 2, 1]
 
 
-def test_values_are_computed_for_rows_that_another_writer_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_a_function_is_called_for_rows_that_another_writer_appended(dataset: lance_core.LanceDataset, uri: str) -> None:
     seen: list[int] = []
 
     def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -213,7 +213,7 @@ def test_a_checkpoint_keeps_results_until_they_are_committed(dataset: lance_core
 
 
 @pytest.mark.parametrize("content", [b"no database", None])
-def test_a_checkpoint_that_cannot_be_used_is_a_storage_error(tmp_path: Path, content: bytes | None) -> None:
+def test_an_unusable_checkpoint_raises_storage_error(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "file"
     if content is None:
         path.mkdir()
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_cannot_be_used_is_a_storage_error(tmp_path: Path, con
         lance_core.batch_udf(checkpoint_file=path)(lambda batch: batch)
 
 
-def test_a_damaged_result_in_a_checkpoint_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_result_raises_storage_error(tmp_path: Path) -> None:
     checkpoint = BatchUDFCheckpoint(tmp_path / "results.sqlite")
     info = BatchUDFCheckpoint.BatchInfo(0, 0)
     checkpoint.insert_batch(info, pa.record_batch({"b": [1]}))

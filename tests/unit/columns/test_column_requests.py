@@ -1,4 +1,4 @@
-"""Which files a change of columns reads and writes, as counted by a store."""
+"""The files that a column change reads and writes, as recorded by a store."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +17,7 @@ WIDE = pa.table({"a": range(NUM_ROWS), "b": range(NUM_ROWS), "wide": [f"{number:
 
 @pytest.fixture
 def dataset(uri: str, store: CountingStore) -> lance_core.LanceDataset:
-    """Four fragments, in which each column has a file of its own."""
+    """A dataset of four fragments, in which each column has a separate file."""
     dataset = lance_core.write_dataset(WIDE.select(["a"]), uri, max_rows_per_file=NUM_ROWS // 4)
     dataset.add_columns(WIDE.select(["b"]))
     dataset.add_columns(WIDE.select(["wide"]))
@@ -26,7 +26,7 @@ def dataset(uri: str, store: CountingStore) -> lance_core.LanceDataset:
 
 
 def files_of(dataset: lance_core.LanceDataset, column: str) -> set[str]:
-    """The data files with the values of a column that are still used."""
+    """Return the data files with the current values of a column."""
     field_id = dataset.lance_schema.field(column).id
     return {
         file.path for fragment in dataset.get_fragments() for file in fragment.data_files() if field_id in file.fields
@@ -34,7 +34,7 @@ def files_of(dataset: lance_core.LanceDataset, column: str) -> set[str]:
 
 
 def touched(store: CountingStore) -> dict[str, set[str]]:
-    """Names of the data files that were read, and that were written."""
+    """Return the names of the data files that were read and of those that were written."""
     found: dict[str, set[str]] = {"read": set(), "written": set()}
     for call in store.calls:
         if "/data/" in call.path:
@@ -53,7 +53,7 @@ CHANGES: dict[str, Callable[[lance_core.LanceDataset], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_columns_reads_and_writes_only_files_of_its_columns(
+def test_a_column_change_reads_and_writes_only_files_of_the_changed_columns(
     dataset: lance_core.LanceDataset, store: CountingStore, change: str
 ) -> None:
     sources, others = files_of(dataset, "a"), files_of(dataset, "b") | files_of(dataset, "wide")
@@ -64,13 +64,13 @@ def test_a_change_of_columns_reads_and_writes_only_files_of_its_columns(
     assert calls["written"] == new
     assert len(new) == 4
     assert files_of(dataset, "b") | files_of(dataset, "wide") == others
-    # One manifest and one transaction file, whatever the number of fragments.
+    # One manifest and one transaction file, regardless of the number of fragments.
     assert Counter(call.method for call in store.calls if "put" in call.method) == {"put": 1, "put_if_absent": 1}
     assert dataset.to_table(columns=["wide"])["wide"].to_pylist() == WIDE["wide"].to_pylist()
 
 
 @pytest.mark.parametrize("change", ["rename", "drop", "nullable", "nulls"])
-def test_changes_of_metadata_read_and_write_no_data_file(
+def test_metadata_changes_read_and_write_no_data_file(
     dataset: lance_core.LanceDataset, store: CountingStore, change: str
 ) -> None:
     {

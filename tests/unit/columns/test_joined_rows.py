@@ -1,4 +1,4 @@
-"""The right side of a join: finding keys and taking the rows that have them."""
+"""The right side of a join: finding keys and taking the rows with these keys."""
 
 from itertools import pairwise
 
@@ -38,18 +38,18 @@ def _rows(*parts: pa.Array) -> JoinedRows:
 
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("num_parts", [1, 3])
-def test_each_join_key_matches_the_last_row_that_has_it(kind: str, num_parts: int) -> None:
+def test_each_join_key_matches_the_last_row_with_that_key(kind: str, num_parts: int) -> None:
     keys = KEYS[kind]
     cuts = np.linspace(0, len(keys), num_parts + 1).astype(int).tolist()
     index = _rows(*(keys.slice(start, stop - start) for start, stop in pairwise(cuts)))
     values = keys.to_pylist()
     last = {value: row for row, value in enumerate(values)}
     assert index.find(keys).tolist() == [last[value] for value in values]
-    # An array that does not begin at the beginning of its buffers.
+    # An array that does not start at the beginning of its buffers.
     assert index.find(keys.slice(1)).tolist() == [last[value] for value in values[1:]]
 
 
-def test_join_keys_that_no_row_has_are_not_found() -> None:
+def test_join_keys_missing_from_all_rows_are_not_found() -> None:
     index = _rows(pa.array(["b", "d", "b"]))
     assert index.find(pa.array(["a", "b", "c", "d", "e", "", None])).tolist() == [NO_ROW, 2, NO_ROW, 1, *[NO_ROW] * 3]
     assert _rows(pa.array([], pa.string())).find(pa.array(["a", None])).tolist() == [NO_ROW, NO_ROW]

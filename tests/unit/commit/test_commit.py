@@ -43,7 +43,7 @@ def _append(uri: str, *fragments: FragmentMetadata, read_version: int = 1, **arg
 
 
 def _changed(fragment: FragmentMetadata, **changes: object) -> FragmentMetadata:
-    """A copy with another value in the fragment or in its only data file."""
+    """Return a copy with a changed value in the fragment or in its only data file."""
     names = {field.name for field in dataclasses.fields(fragment)}
     own = {key: value for key, value in changes.items() if key in names}
     file = {key: value for key, value in changes.items() if key not in names}

@@ -32,14 +32,14 @@ from lance_core.versions import LanceFileVersion
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> lance_core.LanceDataset:
-    """Three fragments of ten rows."""
+    """A dataset of three fragments of ten rows."""
     for start in (0, 10, 20):
         lance_core.write_dataset(pa.table({"a": range(start, start + 10)}), tmp_path / "t", mode="append")
     return lance_core.dataset(tmp_path / "t")
 
 
 def changed(manifest: Manifest, **parts: object) -> Manifest:
-    """A copy whose message is open to changes."""
+    """Return a copy whose message can be changed."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     values = {"index_section": manifest.index_section, "transaction": None, **parts}
@@ -140,7 +140,7 @@ def test_compaction_that_reads_ahead_keeps_all_rows_in_order(
 def test_compaction_of_a_constantly_changed_group_ends_with_a_conflict(
     dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rounds are bounded; nothing stays behind."""
+    """The number of rounds is limited, and no files are left behind."""
     execute = execution.OutputFiles.finish
     other = lance_core.dataset(dataset.uri)
     doomed = iter(range(30))
@@ -166,7 +166,7 @@ def batch_sizes(uri: Path, **options: int) -> list[int]:
 
 def test_compaction_batches_shrink_as_rows_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "_BATCH_BYTES", 10_000)
-    # Incompressible: stored bytes are what the first batches are sized by.
+    # Incompressible, because the stored bytes determine the size of the first batches.
     large = [Random(number).randbytes(5000) for number in range(60)]
     small = [b"s" for _ in range(300)]
     lance_core.write_dataset(pa.table({"a": large[:20]}), tmp_path / "large")
@@ -196,7 +196,7 @@ def test_compaction_plans_the_pages_of_several_small_fragments_together(
 
     monkeypatch.setattr(FileReader, "read_batches", counted)
     dataset.optimize.compact_files()
-    # Two short reads measure the size of rows.
+    # Two short reads measure the size of the rows.
     assert planned == [100, 100, 3_000]
     assert dataset.to_table().equals(expected)
     assert len(dataset.get_fragments()) == 1

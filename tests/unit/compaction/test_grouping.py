@@ -87,7 +87,7 @@ def test_byte_target_splits_into_tasks_of_several_files() -> None:
 def test_compaction_task_ends_at_the_byte_target_if_enough_bytes_remain_for_another_task(
     num_fragments: int, expected: list[int]
 ) -> None:
-    """Sixteen fragments of 25 bytes are the four targets of a task, exactly."""
+    """Sixteen fragments of 25 bytes are exactly four times the byte target, which is one task."""
     tasks = plan_tasks(table(*[1] * num_fragments, num_bytes=25), CompactionSettings(target_bytes_per_fragment=100))
     assert [len(task) for task in tasks] == expected
 
@@ -133,7 +133,7 @@ def test_single_fragment_with_deletions_is_planned_within_its_budget() -> None:
 
 def test_fragments_that_become_neighbors_are_planned_together() -> None:
     settings = CompactionSettings(target_rows_per_fragment=100)
-    # New fragments go to the end: 1 + 2 beside 4, and the results for 1 and 3 beside each other.
+    # New fragments are added at the end, so that the results of different tasks become neighbors.
     assert plan_tasks(table(100, 10, 10, 100, 10), settings) == [(1, 2, 4)]
     assert plan_tasks(table(100, 100, 100, 100, 100, deleted={1: 60, 3: 60}), settings) == [(1, 3)]
     assert plan_tasks(table(100, 100, 100, deleted={1: 60}), settings) == [(1,)]

@@ -37,7 +37,7 @@ ROWS = pa.table({"a": pa.array(range(12), pa.int64()), "b": pa.array([f"row {i}"
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Twelve rows in three fragments of four."""
+    """A dataset of twelve rows in three fragments of four rows."""
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
 
 
@@ -161,7 +161,7 @@ def test_delete_reads_only_the_columns_of_its_predicate(store: CountingStore, ur
     assert dataset.delete("id = 31234") == {"num_deleted_rows": 1}
     assert sum(read) < 50_000 * 8 + 200_000
     read.clear()
-    # The other columns of a scan are not read where no row matches.
+    # A scan does not read other columns where no row matches.
     assert dataset.to_table(filter="id < 0").num_rows == 0
     assert sum(read) < 50_000 * 8 + 200_000
 
@@ -211,7 +211,7 @@ def test_concurrent_deletes_of_different_rows_are_merged(
     store.reset()
     assert stale.delete("a = 1", conflict_retries=0) == {"num_deleted_rows": 1}
     assert _values(stale) == list(range(2, 12))
-    # The file of the first attempt is gone: one of each version is left.
+    # The file of the first attempt was removed: one file per version remains.
     assert len(_deletion_files(store)) == 2
     stale.validate()
 
@@ -271,7 +271,7 @@ def test_delete_on_an_object_store_writes_deletion_files_concurrently(
 
     def fault(call: Call) -> When | None:
         if call.method == "put" and "_deletions" in call.path:
-            # The first calls go on when there are several.
+            # The first calls continue only when there are several.
             with suppress(threading.BrokenBarrierError):
                 together.wait(timeout=30)
             number = len([each for each in store.calls if each.method == "put" and "_deletions" in each.path])
@@ -320,7 +320,7 @@ def test_deletion_file_type_depends_on_the_number_of_deleted_rows(uri: str, num_
     dataset.delete(f"a < {num_rows}")
     [fragment] = dataset.get_fragments()
     assert fragment.deletion_file().endswith(f".{kind}")
-    # What takes its place may hold one more.
+    # The new file may contain one more row.
     dataset.delete("a = 11000")
     [fragment] = dataset.get_fragments()
     assert fragment.deletion_file().endswith(f".{kind}")

@@ -18,13 +18,13 @@ def _holds_every_buffer_at_its_start(buffers: list[pa.Buffer]) -> bool:
     )
 
 
-def test_joined_array_contains_every_buffer_at_its_start() -> None:
+def test_joined_buffers_start_at_the_recorded_positions() -> None:
     assert _holds_every_buffer_at_its_start(
         [pa.py_buffer(bytes([number]) * size) for number, size in enumerate([3, 0, 5_000_000, 1])]
     )
 
 
-def test_parts_of_one_mapping_are_joined_without_a_copy() -> None:
+def test_buffers_in_one_mapping_are_joined_without_a_copy() -> None:
     mapping = pa.py_buffer(mmap.mmap(-1, 10_000))
     parts = [mapping.slice(start, 1_000).slice(10, 900) for start in (3_000, 1_000, 2_000)]
     whole, starts = joined(parts)
@@ -32,7 +32,7 @@ def test_parts_of_one_mapping_are_joined_without_a_copy() -> None:
 
 
 def test_buffers_that_are_far_apart_or_in_different_mappings_are_copied() -> None:
-    """The bytes between them may not exist, and something that reads the whole array must not read them."""
+    """The bytes between such buffers may not exist, so that a reader of the entire array must not access them."""
     mapping = pa.py_buffer(mmap.mmap(-1, 1 << 20))
     others = [pa.py_buffer(mmap.mmap(-1, 8_192)) for _ in range(3)]
     for buffers in ([mapping.slice(0, 10), mapping.slice(1 << 19, 10)], others):

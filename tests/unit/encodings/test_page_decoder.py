@@ -110,7 +110,7 @@ def test_struct_leaves_of_unequal_length_raise_corrupt_data():
 
 
 def test_structs_without_members_do_not_affect_neighboring_leaves():
-    # As pylance 14.0.2 writes it: without the layer of the struct around.
+    # As written by pylance 14.0.2: without the layer of the enclosing struct.
     field = field_of(pa.struct([("e", pa.struct([])), ("a", pa.int32())]))
     scalar = pb21.ConstantLayout(layers=[1, 1], inline_value=b"\1\0\0\0")
     layouts = [pb21.ConstantLayout(layers=[3]), scalar]
@@ -151,7 +151,7 @@ HOSTILE = [
 
 
 def mutated(chooser, page):
-    """The page with one to three things broken."""
+    """Return the page with one to three kinds of damage."""
     buffers = [bytearray(buffer.to_pybytes()) for buffer in page.buffers]
     message, num_rows = bytearray(page.layout.SerializeToString()), page.num_rows
     for _ in range(chooser.randint(1, 3)):

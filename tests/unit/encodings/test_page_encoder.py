@@ -49,7 +49,7 @@ def assert_comes_back(array, **options):
 
 
 def shape(array, **options):
-    """Short text for the layout of the only leaf."""
+    """Return a short text for the layout of the only leaf."""
     (page,) = encode(array, **options)
     arm = page.layout.WhichOneof("layout")
     layout = getattr(page.layout, arm)
@@ -158,7 +158,7 @@ def numbers_that_hardly_repeat(dtype):
 
 
 def peak_memory(array):
-    """Most bytes that Arrow holds at once while the array is encoded, by the bytes of the array."""
+    """Return Arrow's peak memory while the array is encoded, divided by the size of the array."""
     before, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(counting)
     try:
@@ -208,7 +208,7 @@ TYPES = [
 
 
 def example(dtype, index):
-    """A value that depends on the index, null every seventh time at every level."""
+    """Return a value that depends on the index, with every seventh value null at every level."""
     if index % 7 == 3 or pa.types.is_null(dtype):
         return None
     if pa.types.is_struct(dtype):
@@ -249,7 +249,7 @@ def test_pages_omit_items_hidden_by_null_lists(item_type):
 
 @pytest.mark.parametrize("item_type", [pa.list_(pa.list_(pa.int16(), 2), 2), pa.list_(pa.float32(), 3)], ids=str)
 def test_pages_omit_fixed_size_lists_hidden_by_null_lists(item_type):
-    # pyarrow 26 filters nested fixed-size lists with an offset wrongly.
+    # pyarrow 26 filters nested fixed-size lists with an offset incorrectly.
     items = pa.array([example(item_type, index) for index in range(40)], item_type)[2:]
     lists = pa.ListArray.from_arrays(pa.array([1, 5, 9, 30], pa.int32()), items, mask=pa.array([False, True, False]))
     assert_comes_back(lists[1:])
@@ -309,7 +309,7 @@ def test_many_empty_lists_between_values_use_full_zip():
 
 
 @pytest.mark.parametrize("plain", [pa.string(), pa.binary()], ids=str)
-def test_view_arrays_are_written_as_their_plain_counterparts(plain):
+def test_view_arrays_are_written_like_arrays_that_are_not_views(plain):
     view = pa.string_view() if plain == pa.string() else pa.binary_view()
     values = pa.array(["short", None, "longer than twelve bytes"]).cast(plain)
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), values.cast(view))

@@ -86,7 +86,7 @@ def test_shared_sidecar_continues_in_the_next_batch() -> None:
 
 
 class _Ordered(MemoryStore):
-    """Remembers in which order objects appeared, and fails to make some."""
+    """Records the order in which objects appear, and fails to create some objects."""
 
     def __init__(self, refused: str = "") -> None:
         super().__init__()

@@ -116,5 +116,5 @@ def test_truncated_column_metadata_raises_a_typed_error() -> None:
             ColumnMetadata.parse(BYTES[:stop], DATA_BYTES, "f")
         except (CorruptDataError, NotSupportedError):
             continue
-        # A cut between two members leaves a valid, shorter message.
+        # A truncation between two members leaves a valid, shorter message.
         assert stop == 43

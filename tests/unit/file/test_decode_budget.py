@@ -171,7 +171,7 @@ def test_small_pages_are_joined_up_to_the_memory_share(version: str, tmp_path: P
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_scan_with_a_decode_budget_fetches_few_bytes_twice(version: str, paths: dict[str, str]) -> None:
+def test_scan_with_a_decode_budget_fetches_few_bytes_more_than_once(version: str, paths: dict[str, str]) -> None:
     with open(paths[version], "rb") as file:
         data = file.read()
     store = CountingStore(MemoryStore())

@@ -83,7 +83,7 @@ def test_decode_pool_is_shared() -> None:
 
 def test_scans_inside_the_decode_pool_do_not_deadlock() -> None:
     reader = _reader()
-    # More scans than there are threads, each waiting for tasks of the same pool.
+    # More scans than threads, each of which waits for tasks of the same pool.
     scans = [decode_pool().submit(_scan, reader) for _ in range(20)]
     assert all(scan.result(timeout=60) for scan in scans)
 

@@ -1,4 +1,4 @@
-"""describe_file and describe_layout."""
+"""The text that describe_file and describe_layout return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MINI_BLOCK = pb21.PageLayout(
 
 
 def _file() -> bytes:
-    """One int32 column of one page, put together from its parts."""
+    """Return a file with one int32 column of one page, assembled from its parts."""
     arrow = pa.schema([pa.field("x", pa.int32(), metadata={"unit": "m"})], metadata={"long": "y" * 50})
     descriptor = FileDescriptor(schema=schema_from_arrow(arrow), num_rows=3).serialize()
     page = Page(buffers=(ByteRange(0, 4), ByteRange(64, 88)), length=3, first_row=0, encoding=MINI_BLOCK)

@@ -1,4 +1,4 @@
-"""Read steps, one after the other and in parallel."""
+"""Read steps, executed one after another and in parallel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Source:
 
 
 def _follow(start: int, num_steps: int) -> ReadSteps[list[int]]:
-    """Each step reads two bytes at places that depend on the step before."""
+    """In each step, read two bytes at positions that depend on the previous step."""
     seen = []
     at = start
     for _ in range(num_steps):

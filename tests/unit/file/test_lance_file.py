@@ -96,7 +96,7 @@ def test_error_while_streaming_batches_keeps_its_type(path: str) -> None:
         writer.write_batch(TABLE)
     store, location = resolve(path)
     data = bytearray(store.get(location))
-    # The first buffer of the first page: the words that say how large its chunks are.
+    # The first buffer of the first page contains the words with the sizes of its chunks.
     data[:4] = b"\xff\xff\xff\xff"
     store.put(location, bytes(data))
     results = LanceFileReader(path).read_all()

@@ -1,4 +1,4 @@
-"""serialized: map entries omit empty keys and values; everything else is written as protobuf writes it."""
+"""``serialized`` omits empty keys and values of map entries; everything else is written as by protobuf."""
 
 import pytest
 

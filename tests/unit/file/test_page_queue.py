@@ -24,7 +24,7 @@ def test_pages_are_placed_in_the_order_of_submission(queue):
     second_is_done = threading.Event()
 
     def first():
-        # Ready only when the second one is.
+        # The first page is ready only when the second one is.
         assert second_is_done.wait(10)
         return ["first"]
 

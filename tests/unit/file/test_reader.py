@@ -71,12 +71,12 @@ def test_file_reader_batches_have_exactly_the_requested_rows(reader: FileReader,
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
-def test_file_reader_runs_contain_as_many_batches_as_the_pages(reader: FileReader, batch_rows: int) -> None:
+def test_file_reader_returns_the_batches_of_a_page_together(reader: FileReader, batch_rows: int) -> None:
     runs = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows), in_runs=True))
     assert all(run.num_rows % batch_rows == 0 for run in runs[:-1])
     assert len(runs) <= -(-NUM_ROWS // batch_rows)
     if batch_rows < 130 // 2:
-        # Pages have 130 rows; a batch that crosses the end of one comes alone.
+        # Pages have 130 rows; a batch that crosses a page boundary is returned alone.
         assert len(runs) <= 2 * -(-NUM_ROWS // 130)
     assert pa.Table.from_batches(runs).equals(TABLE)
 
@@ -188,7 +188,7 @@ def test_scan_reads_nothing_after_its_iterator_is_closed(monkeypatch: pytest.Mon
         before = len(store.requests)
         batches.close()  # type: ignore[attr-defined]
         release.set()
-    # The pool has now run everything that was left in its queue.
+    # The pool has now run all remaining tasks in its queue.
     assert len(store.requests) == before
 
 
@@ -203,7 +203,7 @@ def test_full_zip_pages_of_a_mapped_file_are_not_copied() -> None:
 
 
 def test_batches_of_nested_fixed_size_lists_can_be_filtered() -> None:
-    # pyarrow 26.0 filters slices of such arrays wrongly: batches must not be slices.
+    # pyarrow 26.0 filters slices of such arrays incorrectly, so that batches must not be slices.
     values = np.arange(NUM_ROWS * 4).reshape(NUM_ROWS, 2, 2).tolist()
     table = pa.table({"v": pa.array(values, pa.list_(pa.list_(pa.int16(), 2), 2))})
     reader = FileReader.open(_store(table), "f")

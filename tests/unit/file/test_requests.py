@@ -1,4 +1,4 @@
-"""How many requests, and for how many bytes, a read sends to a store that cannot map files."""
+"""The number and size of the requests that a read sends to a store that cannot map files."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_taking_a_row_reads_two_extents_per_column_with_cached_metadata(
         assert reader.take(fields, ROWS).equals(expected.combine_chunks())
         num_leaves = len(fields[0].leaves())
         assert sum(map(len, store.reads)) <= 2 * len(ROWS) * num_leaves
-        # A point costs a chunk of some kilobytes, or its own bytes.
+        # A single row costs a chunk of some kilobytes, or its own bytes.
         assert store.num_bytes_read() <= 12_000 * len(ROWS) * num_leaves
 
 
 def test_columns_of_one_take_share_their_requests(store: CountingStore, reader: FileReader) -> None:
     found = reader.take(reader.schema.fields, ROWS)
     assert found.equals(_table().take(ROWS).combine_chunks())
-    # What is known of pages before their rows, the repetition indexes, the values.
+    # The metadata of the pages, the repetition indexes, and the values.
     assert len(store.reads) <= 3
     store.reset()
     reader.take(reader.schema.fields, ROWS)
@@ -92,7 +92,7 @@ def test_row_range_of_structural_pages_reads_only_the_required_bytes(store: Coun
         found = reader.read_table(fields, row_range=(60_000, 60_100))
         assert found.equals(_table().select([name]).slice(60_000, 100))
         assert store.num_bytes_read() <= 100 * least + 40_000
-        # Of a whole page most would be for nothing.
+        # Most of an entire page would not be needed.
         assert store.num_bytes_read() < sum(page.num_bytes for page in reader.column_metadatas[0].pages)
 
 
@@ -106,5 +106,5 @@ def test_page_metadata_is_read_once(store: CountingStore, reader: FileReader) ->
     fields = reader.schema.project(["word"]).fields
     for start in range(0, 40_000, 10_000):
         reader.read_table(fields, row_range=(start, start + 10))
-    # The first one also reads the chunk words.
+    # The first read also reads the chunk words.
     assert len(store.reads) == 5

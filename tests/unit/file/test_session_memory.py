@@ -24,7 +24,7 @@ STORE = LocalStore()
 
 @dataclass(frozen=True)
 class Shape:
-    """Files with the same rows, and how often they are read."""
+    """Files with the same rows, and the number of reads."""
 
     num_columns: int
     num_rows: int
@@ -93,7 +93,7 @@ def test_reported_size_of_a_session_is_close_to_the_memory_it_uses(tmp_path: Pat
         with open_writer(STORE.create(f"{tmp_path}/{file}"), schema_from_arrow(rows.schema), config) as writer:
             writer.write_batch(rows)
             writer.finish()
-    # Caches of the process, which outlive a session, are filled first.
+    # First, fill the process-wide caches, which outlive a session.
     _read(Session(), tmp_path, shape)
     tracemalloc.start()
     try:
@@ -105,7 +105,7 @@ def test_reported_size_of_a_session_is_close_to_the_memory_it_uses(tmp_path: Pat
 
 @pytest.mark.slow
 def test_memory_of_a_session_stays_within_its_budget_for_every_kind_of_read(tmp_path: Path) -> None:
-    """Files, pages, row ids in random order, and deletion files; together, they would take several times as much."""
+    """Together, files, pages, row ids in random order, and deletion files would exceed the budget several times."""
     num_rows, max_bytes = 400_000, 1 << 20
     numbers = np.random.default_rng(3).permutation(num_rows)
     rows = pa.table({"a": numbers, "b": pa.array(numbers).cast(pa.string())})

@@ -29,7 +29,7 @@ def _offsets(*numbers: int) -> pa.Buffer:
 
 
 def _table_of(dtype: pa.DataType, buffers: list[pa.Buffer | None], num_rows: int) -> pa.RecordBatch:
-    # Arrow checks what it builds from buffers itself, not what comes through the C interface.
+    # Arrow checks arrays that it builds from buffers, but not arrays imported through the C interface.
     good = pa.Array.from_buffers(dtype, num_rows, buffers)
     return pa.record_batch([good], ["c"])
 
@@ -73,7 +73,7 @@ _HIDDEN = pa.array([False, True, True, False])
 
 
 def _below_nulls(leaf: pa.Array, parent: str) -> pa.Array:
-    """Four values of which two lie below nulls."""
+    """Return four values, of which two are hidden by nulls."""
     if parent == "struct":
         return pa.StructArray.from_arrays([leaf], ["f"], mask=_HIDDEN)
     if parent == "struct with required member":
@@ -195,7 +195,7 @@ def test_garbage_collected_writer_leaves_no_file(tmp_path: Path) -> None:
 
 
 class _Source:
-    """Decodes when it may."""
+    """A source that decodes only when permitted."""
 
     field = None
 
@@ -238,7 +238,7 @@ os.register_at_fork(before=lambda: [event.set() for event in _hooks])
 
 
 class _SlowKey(tuple):
-    """Is looked up until a fork begins."""
+    """A key whose lookup lasts until a fork begins."""
 
     started, forks = threading.Event(), threading.Event()
 

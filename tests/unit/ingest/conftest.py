@@ -1,4 +1,4 @@
-"""Staged writes as the Spark layer makes them, but made by lance_core alone."""
+"""Staged writes like those of the Spark layer, but created by lance_core alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.staged_writes import staged_write
 
 @dataclass
 class Warehouse:
-    """One dataset's place, and everything a test does to it."""
+    """The location of a dataset, and the operations that tests perform on the dataset."""
 
     uri: str
     discarded: list[str] = field(default_factory=list)

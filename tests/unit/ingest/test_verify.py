@@ -76,7 +76,7 @@ def test_schema_verification_names_a_column_of_another_type(warehouse, numbers) 
 
 @pytest.mark.parametrize("order", [("name", "id"), ("extra", "id", "name")])
 def test_schema_verification_refuses_columns_with_different_field_ids(warehouse, numbers, order) -> None:
-    """The same names and types in another order: the files would be read as wrong values."""
+    """With the same names and types in another order, files would be read with wrong values."""
     staged = warehouse.stage(numbers(1))
     types = {"id": pa.int64(), "name": pa.string(), "extra": pa.int8()}
     other = pa.schema([pa.field(name, types[name]) for name in order])

@@ -94,7 +94,7 @@ def test_repeated_ingest_commit_does_not_need_its_files(warehouse, numbers) -> N
 
 @pytest.mark.parametrize("second", [WriteMode.APPEND, WriteMode.OVERWRITE])
 def test_second_of_two_concurrent_first_writes_is_committed_after_the_first(warehouse, numbers, second) -> None:
-    """Both were planned where there was no dataset."""
+    """Both were planned before the dataset existed."""
     plan = warehouse.plan()
     one, two = warehouse.stage(numbers(1, 2, 3), plan=plan), warehouse.stage(numbers(4, 5), second, plan=plan)
     assert warehouse.commit(one).version == 1
@@ -236,7 +236,7 @@ def test_failed_verification_prevents_the_commit_and_discards_the_files(warehous
 
 
 def test_repeated_commit_with_a_removed_version_has_an_unknown_outcome(warehouse, numbers) -> None:
-    """The version that may be ours was cleaned up: neither committed twice, nor are files deleted."""
+    """The version that may be ours was cleaned up: the write is not committed again, and no files are deleted."""
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     outcome = warehouse.commit(staged)

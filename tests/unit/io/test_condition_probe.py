@@ -9,7 +9,7 @@ from lance_core.io.object_store import PutOutcome
 
 
 class Careful(MemoryStore):
-    """Keeps the condition, and counts."""
+    """A store that honors the condition, and counts requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Careful(MemoryStore):
 
 
 class Careless(Careful):
-    """Passes it over."""
+    """A store that ignores the condition."""
 
     def put_if_none_match(self, path: str, data: bytes) -> PutOutcome:
         self.tried.append(path)
@@ -30,7 +30,7 @@ class Careless(Careful):
 
 
 class Failing(Careful):
-    """Answers with a status."""
+    """A store that responds with an error status."""
 
     def __init__(self, status: int) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from lance_core.write import fragment_writer
 
 
 class Calls:
-    """Syncs by the path that was synced, and what made or removed a name, in order."""
+    """Records syncs with their paths, and the creation and removal of names, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -97,7 +97,7 @@ def test_object_that_depends_on_a_missing_one_does_not_appear(tmp_path: Path, ve
 
 
 def test_version_appears_after_all_files_it_references_are_durable(calls: Calls, tmp_path: Path) -> None:
-    """Also the deletion file of a delete that was merged with another."""
+    """This includes the deletion file of a delete that was merged with another delete."""
     uri = str(tmp_path / "t")
     lance_core.write_dataset(pa.table({"id": range(10)}), uri)
     stale = lance_core.dataset(uri)

@@ -52,8 +52,8 @@ def test_location_with_a_nul_raises_invalid_input(uri: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["put", "put_if_absent", "create"])
-def test_writing_where_no_file_can_be_created_raises_storage_error(call: str) -> None:
-    # /proc answers "no such file" to every creation.
+def test_writing_in_a_directory_where_no_file_can_be_created_raises_storage_error(call: str) -> None:
+    # In /proc, the creation of any file fails with "no such file".
     with pytest.raises(StorageError, match=r"cannot create /proc/table/x: No such file") as caught:
         CALLS[call]("/proc/table/x")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "/proc/table/x")
@@ -74,7 +74,7 @@ def test_missing_files_are_named_in_not_found_errors(tmp_path: Path, call: str) 
 
 
 @pytest.mark.parametrize("store", [STORE, MemoryStore()], ids=["local", "memory"])
-def test_tail_of_an_object_comes_with_its_size(tmp_path: Path, store: ObjectStore) -> None:
+def test_get_tail_also_returns_the_size_of_the_object(tmp_path: Path, store: ObjectStore) -> None:
     path = f"{tmp_path}/x"
     for content in (b"", b"0123456789", bytes(300_000)):
         store.put(path, content)
@@ -134,7 +134,7 @@ def test_stream_position_is_the_number_of_bytes_written(tmp_path: Path, store: O
     assert bytes(store.get(f"{tmp_path}/x")) == b"12345"
 
 
-def test_temporary_files_do_not_end_in_json(tmp_path: Path) -> None:
+def test_temporary_file_names_do_not_end_in_json(tmp_path: Path) -> None:
     with STORE.create(f"{tmp_path}/x.json"):
         [temporary] = tmp_path.iterdir()
         assert temporary.name.startswith(".tmp")
@@ -203,7 +203,7 @@ def test_listing_finds_a_file_created_during_the_listing(
     os.utime(tmp_path, (1_600_000_000, 1_600_000_000))
     in_steps = _scandir_in_steps(lambda: ((tmp_path / "new").touch(), (tmp_path / "0").unlink()))
     monkeypatch.setattr(local_store.os, "scandir", in_steps)
-    # A signal may end a step early, so that a small one is no exception.
+    # A signal may end a step early, so that small steps are permitted.
     assert "new" in STORE.list_names(str(tmp_path))
     assert sorted(STORE.list_names(str(tmp_path))) == sorted(os.listdir(tmp_path))
 
@@ -221,7 +221,7 @@ def test_unchanged_directory_is_listed_once(tmp_path: Path, monkeypatch: pytest.
 
 
 def _scandir_in_steps(act: Callable[[], object]) -> Callable[[str], object]:
-    """``os.scandir``, of which the first call misses both what is made and what is removed while it runs."""
+    """Replace ``os.scandir`` so that its first call misses files created and files removed while it runs."""
     real = os.scandir
     is_first = True
 

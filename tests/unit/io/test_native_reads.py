@@ -43,7 +43,7 @@ print(first.hex())
 
 @dataclass
 class Recorder:
-    """A server that has the same content at every path, and records its requests."""
+    """A server that returns the same content for every path, and records the requests."""
 
     endpoint: str = ""
     seen: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Recorder:
 
     @property
     def agents(self) -> list[str]:
-        """The programs that sent the requests."""
+        """Return the user agents of the requests."""
         return [headers["user-agent"].partition("/")[0] for _, headers in self.seen]
 
 
@@ -85,7 +85,7 @@ def server() -> Iterator[Recorder]:
         daemon_threads = True
 
         def handle_error(self, *_: object) -> None:
-            """Print nothing: the client may be gone."""
+            """Print nothing, because the client may have disconnected."""
 
     listening = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=listening.serve_forever, daemon=True).start()

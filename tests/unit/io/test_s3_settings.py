@@ -97,7 +97,7 @@ def test_malformed_s3_options_are_refused(options: dict[str, str], message: str)
 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 30])
 def test_malformed_s3_retry_options_fall_back_to_the_defaults(text: str) -> None:
-    """As the reference does, which passes them over."""
+    """As in the reference, which ignores malformed values."""
     found = S3Settings.of({"client_max_retries": text, "client_retry_timeout": text}, {})
     assert (found.max_retries, found.retry_timeout_seconds) == (3, 180.0)
 

@@ -63,7 +63,7 @@ def test_s3_ranges_are_returned_in_the_requested_order(store: S3Store, root: str
 
 
 @pytest.mark.parametrize("content", [b"", b"0123456789"])
-def test_s3_tail_of_an_object_comes_with_its_size(store: S3Store, root: str, content: bytes) -> None:
+def test_s3_get_tail_also_returns_the_size_of_the_object(store: S3Store, root: str, content: bytes) -> None:
     path = store.join(root, "data")
     store.put(path, content)
     for max_bytes in (1, 10, 11):

@@ -45,7 +45,7 @@ def test_content_digest_ignores_config_and_index_changes(uri) -> None:
 
 
 def test_content_digest_before_a_rewrite_is_computed_from_the_rewrite(uri) -> None:
-    """The versions before the compaction may be gone by the time somebody asks."""
+    """The versions before the compaction may have been removed by the time the digest is requested."""
     before = digest(uri)
     lance.dataset(uri).optimize.compact_files()
     dataset = lance_core.dataset(uri)

@@ -43,7 +43,7 @@ def forecast(uri: str, predicate: str) -> DeleteForecast:
 
 
 def table_of(found: DeleteForecast) -> dict[str, list[str]]:
-    """Name of each figure -> before and after."""
+    """Return metric name -> values before and after."""
     lines = found.table().splitlines()[3:-1]
     return {line[:25].strip(): line[25:].split()[:2] for line in lines}
 
@@ -90,7 +90,7 @@ def test_delete_of_rows_already_deleted_creates_no_version(uri) -> None:
 
 
 def test_concurrent_deletes_of_the_same_rows_create_one_version(uri, monkeypatch) -> None:
-    """The other one wins between plan and commit: the conflict leads to a plan that finds nothing."""
+    """Another delete is committed between plan and commit; after the conflict, the new plan finds no rows."""
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     real, others = delete.commit_change, ["id < 12"]
@@ -104,7 +104,7 @@ def test_concurrent_deletes_of_the_same_rows_create_one_version(uri, monkeypatch
     report = commit_delete(planned, POLICY)
     assert (report.has_changed, report.attempts, lance_core.dataset(uri).version) == (False, 2, 4)
     assert ids(uri) == list(range(12, 30))
-    # The files of the attempt that lost are gone.
+    # The files of the failed attempt were removed.
     assert len(list(Path(uri, "_deletions").iterdir())) == 1
 
 

@@ -19,7 +19,7 @@ ROWS = 10
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Five fragments of ten rows."""
+    """A dataset of five fragments of ten rows."""
     path = str(tmp_path / "events.lance")
     for part in range(5):
         table = pa.table({"id": range(part * ROWS, (part + 1) * ROWS)})
@@ -73,7 +73,7 @@ def test_fragment_needs_rewriting_only_above_the_deleted_fraction(uri, fraction,
 
 @pytest.mark.parametrize("fraction", [0.1, 0.2, 0.3, 0.7])
 def test_pylance_selects_the_same_fragments_for_materializing_deletions(tmp_path, fraction) -> None:
-    """At the very fraction, where single and double precision may differ."""
+    """The fraction equals the threshold, where single and double precision may differ."""
     uri = str(tmp_path / "t.lance")
     for part in range(2):
         lance_core.write_dataset(pa.table({"id": range(part * 100, part * 100 + 100)}), uri, mode="append")

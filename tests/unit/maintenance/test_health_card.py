@@ -71,7 +71,7 @@ def test_more_deleted_rows_lower_the_grade(uri, deleted, grade) -> None:
     assert found.next_step.startswith("materialize deletions: rewrite 1 fragment (" if grade != "A" else "")
 
 
-def test_card_of_a_table_with_removable_versions_shows_the_bytes_that_a_cleanup_frees(uri) -> None:
+def test_card_shows_the_bytes_that_a_cleanup_of_removable_versions_frees(uri) -> None:
     write(uri, 1000)
     old = sum(path.stat().st_size for path in Path(uri, "data").iterdir())
     lance_core.write_dataset(pa.table({"id": [1]}), uri, mode="overwrite")
@@ -144,7 +144,7 @@ def test_the_card_of_an_empty_table_has_neither_histogram_nor_chart(uri) -> None
     assert "0 fragments" in card(uri).markdown()
 
 
-def test_the_card_stays_short_for_many_fragments_and_reads_few_manifests(uri, monkeypatch) -> None:
+def test_the_card_of_many_fragments_is_short_and_reads_few_manifests(uri, monkeypatch) -> None:
     write(uri, *[1] * 30)
     dataset = lance_core.dataset(uri)
     template = dataset.manifest.message.fragments[0]

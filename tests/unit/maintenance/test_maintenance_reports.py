@@ -1,4 +1,4 @@
-"""The reports that dry runs print and events contain agree with what the maintenance then does."""
+"""The reports in dry runs and events agree with the results of the maintenance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cleanup_forecast(uri: str, policy: CleanupPolicy = EVERYTHING_OLD) -> Cleanu
 
 
 def table_of(text: str) -> dict[str, list[str]]:
-    """Name of each figure -> before and after."""
+    """Return metric name -> values before and after."""
     lines = [line for line in text.splitlines()[3:] if line[:25].strip() and line[25:].split()[-1:]]
     return {line[:27].strip(): line[27:].split()[:2] for line in lines}
 
@@ -87,7 +87,7 @@ def test_cleanup_forecast_matches_the_executed_cleanup(uri) -> None:
     assert sum(path.stat().st_size for path in left) == metadata["lance/storage_bytes_after"]
     assert report.metadata()["lance/bytes_reclaimed"] == num_bytes - metadata["lance/storage_bytes_after"]
     assert report.metadata()["lance/storage_bytes"] == metadata["lance/storage_bytes_after"]
-    # A cleanup makes no version and rewrites nothing.
+    # A cleanup creates no version and rewrites nothing.
     for name in ("commit_attempts", "conflicts", "bytes_rewritten"):
         assert report.metadata()[f"lance/{name}"] == 0
     assert report.versions == 3

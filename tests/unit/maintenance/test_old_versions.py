@@ -23,7 +23,7 @@ DAY = 86_400
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Ten versions; version v was made 10 - v days ago."""
+    """A dataset of ten versions, of which version v was created 10 - v days ago."""
     path = str(tmp_path / "events.lance")
     for value in range(10):
         lance_core.write_dataset(pa.table({"id": [value]}), path, mode="append" if value else "create")
@@ -80,7 +80,7 @@ def test_old_versions_exclude_tagged_and_branched_versions(uri) -> None:
 
 @pytest.mark.parametrize("retain_versions", [1, 3, 8, 10, 11])
 def test_cleanup_removes_exactly_the_removable_old_versions(uri, retain_versions) -> None:
-    """No run is asked for that would find nothing, and none is left out."""
+    """Otherwise, sensors would request runs that find nothing, or omit necessary runs."""
     reference = lance.dataset(uri)
     reference.tags.create("gold", 2)
     reference.create_branch("try", 4)

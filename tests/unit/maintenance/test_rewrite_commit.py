@@ -54,7 +54,7 @@ def commit(staged: StagedRewrite, rewrite=rewrite_locally) -> RewriteOutcome:
 
 
 def unused(uri: str) -> set[str]:
-    """Data files that no version names."""
+    """Return the data files that no version references."""
     named = {
         file.path
         for ref in lance_core.dataset(uri).version_refs()
@@ -95,7 +95,7 @@ def test_rewrite_commits_every_group_in_one_version(uri) -> None:
     check(uri, list(range(40)))
 
 
-def test_repeated_rewrite_commit_finds_the_first_and_removes_nothing(uri) -> None:
+def test_repeated_rewrite_commit_finds_the_first_commit_and_removes_nothing(uri) -> None:
     write_fragments(uri, 4)
     planned = plan(uri)
     staged = stage(planned)
@@ -165,7 +165,7 @@ def test_rewrite_of_a_table_overwritten_concurrently_commits_nothing(uri) -> Non
 
 
 def interfere_each_time(first_id: int):
-    """A rewrite during which somebody deletes one row of what is rewritten."""
+    """Return a rewrite during which another writer deletes one of the rewritten rows."""
     victims = iter(range(first_id, first_id + 20))
 
     def rewrite(uri: str, tasks: Sequence[str]) -> Rewritten:
@@ -202,7 +202,7 @@ def test_rewrite_that_commits_nothing_raises_too_much_contention(uri, monkeypatc
     assert unused(uri) == set()
 
 
-def test_failed_second_rewrite_round_keeps_the_first(uri) -> None:
+def test_failed_second_rewrite_round_keeps_the_result_of_the_first(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     lance_core.dataset(uri).delete("id = 35")
@@ -220,7 +220,7 @@ def test_failed_second_rewrite_round_keeps_the_first(uri) -> None:
     assert unused(uri) == set()
 
 
-def test_rewrite_result_with_too_few_rows_is_refused_and_its_files_removed(uri) -> None:
+def test_rewrite_result_with_too_few_rows_is_refused_and_its_files_are_removed(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     before = lance_core.dataset(uri).version
@@ -243,7 +243,7 @@ def test_rewrite_commit_of_a_missing_dataset_raises_dataset_not_found(uri, tmp_p
 
 
 def write_fragments_whose_large_rows_are_deleted(uri: str, count: int) -> int:
-    """Fragments of ten rows, one of which made most of the bytes; the size of a file."""
+    """Write fragments of ten rows, delete the row with most of the bytes in each, and return the size of a file."""
     for number in range(count):
         keys = range(number * 10, number * 10 + 10)
         rows = pa.table({"id": pa.array(keys, pa.int64()), "payload": [os.urandom(4000), *[b"x"] * 9]})
@@ -253,7 +253,7 @@ def write_fragments_whose_large_rows_are_deleted(uri: str, count: int) -> int:
 
 
 def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_the_second_round(uri) -> None:
-    """The planner takes the bytes of new files from the old ones; here that is far too much."""
+    """The planner estimates the size of new files from the old ones, which is far too large here."""
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
     planned = plan(uri, **options)
@@ -277,7 +277,7 @@ def test_rewrite_with_a_source_limit_or_without_a_byte_target_has_one_round(uri,
 
 
 def test_repeated_commit_without_a_byte_target_plans_nothing_more(uri) -> None:
-    """Even if the fragments that it made are worth rewriting by then."""
+    """This holds even if its new fragments should be rewritten by then."""
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     commit(staged)
@@ -310,7 +310,7 @@ def test_materializing_deletions_does_not_change_other_fragments(uri) -> None:
     left = {
         fragment.fragment_id: fragment.metadata.num_deletions for fragment in lance_core.dataset(uri).get_fragments()
     }
-    # One row of ten is not more than a tenth.
+    # One deleted row of ten does not exceed a threshold of one tenth.
     assert {0: 0, 2: 0, 3: 1, 4: 0, 5: 1}.items() <= left.items()
     assert 1 not in left
     check(uri, [number for number in range(60) if number not in (10, 11, 30, 50)])

@@ -19,7 +19,7 @@ SOURCE = pa.table({"k": [2, 5, 9], "s": ["w"] * 3, "x": [7, 8, 9]})
 
 
 class Rival:
-    """Changes the same row before each version that another writer is about to create."""
+    """A writer that changes the same row before each version that another writer is about to create."""
 
     def __init__(self, uri: str, monkeypatch: pytest.MonkeyPatch, most_changes: int = 100) -> None:
         self.num_changes, self._most_changes = 0, most_changes
@@ -63,7 +63,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("mode", ["rows", "columns"])
 @pytest.mark.parametrize("retries", [0, 3])
-def test_merge_is_planned_again_as_often_as_requested(
+def test_merge_is_retried_the_requested_number_of_times(
     uri: str, mode: str, retries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merge = _merge(uri, mode).conflict_retries(retries)
@@ -86,7 +86,7 @@ def test_files_of_merge_attempts_that_failed_with_a_conflict_are_removed(
     assert lance.dataset(uri).to_table().sort_by("k")["x"].to_pylist()[:6] == [0, 1, 7, 3, 4, 8]
 
 
-def test_merge_is_not_planned_again_after_its_timeout(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_is_not_retried_after_its_timeout(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     merge = _merge(uri, "rows").retry_timeout(timedelta(0))
     rival = Rival(uri, monkeypatch)
     with pytest.raises(TooMuchWriteContentionError):

@@ -39,7 +39,7 @@ KEYS: dict[str, pa.Array] = {
 @pytest.mark.parametrize("kind", KEYS)
 def test_merge_key_matches_only_equal_keys(kind: str) -> None:
     keys = KEYS[kind]
-    # Slices begin inside their buffers.
+    # Slices start inside their buffers.
     padded = pa.concat_arrays([keys.slice(0, 1), keys, pa.nulls(1, keys.type)]).slice(1)
     assert complete_keys([padded]).tolist() == [True] * len(keys) + [False]
     pairs = [pair for found in KeyIndex([keys], first_row=10).find([padded]) for pair in zip(*found, strict=True)]
@@ -91,7 +91,9 @@ def _rows(keys: Any, add: int = 0) -> pa.Table:
 
 @pytest.mark.parametrize("columns", [["a", "b", "c"], ["a", "b"]])
 @pytest.mark.parametrize("memory_bytes", [0, 1_500_000, 1 << 28])
-def test_merge_in_little_memory_has_the_same_result(tmp_path: Path, memory_bytes: int, columns: list[str]) -> None:
+def test_merge_with_a_low_memory_limit_has_the_same_result(
+    tmp_path: Path, memory_bytes: int, columns: list[str]
+) -> None:
     rng = np.random.default_rng(0)
     table = lance_core.write_dataset(_rows(np.arange(30_000)), tmp_path, max_rows_per_file=7_000)
     keys = rng.permutation(200_000)
@@ -101,7 +103,7 @@ def test_merge_in_little_memory_has_the_same_result(tmp_path: Path, memory_bytes
     )
     request = MergeRequest(rules=rules, write=WriteRequest.of(mode="append"), memory_bytes=memory_bytes)
     merged = merge_rows(table.view, request, source.to_reader(max_chunksize=10_000), RetryPolicy())
-    # Key 7 would get the value v12, and is below 10 besides.
+    # Key 7 would get the value v12, and is also below 10.
     assert (merged.changes.num_updated, merged.changes.num_inserted) == (29_990, 170_000)
     found = lance_core.dataset(tmp_path).to_table().sort_by("a")
     numbers = np.arange(200_000)

@@ -65,7 +65,7 @@ def test_predicate_is_evaluated_once_for_each_item_of_a_dictionary(monkeypatch: 
 
 
 def test_dictionary_item_that_no_row_uses_need_not_be_valid() -> None:
-    # 10 / 0 is computed for no row.
+    # 10 / 0 is not computed for any row.
     assert rows("10 / c = 2", DICTIONARIES) == [0, 6, 9]
     batch = DICTIONARIES.slice(0, 0)
     assert rows("10 / c = 2", batch) == []

@@ -11,7 +11,7 @@ from lance_core.predicate.reading import parse
 
 
 def _shape(node: syntax.Node) -> str:
-    """A fully bracketed form."""
+    """Return the predicate with all parentheses."""
     match node:
         case syntax.Name():
             return ".".join(node.path)

@@ -88,7 +88,7 @@ def test_row_positions_that_are_not_integers_raise_invalid_type(
 
 
 @pytest.mark.parametrize("index", [3, -1])
-def test_row_position_out_of_range_is_an_os_error(dataset: lance_core.LanceDataset, index: int) -> None:
+def test_row_position_out_of_range_raises_os_error(dataset: lance_core.LanceDataset, index: int) -> None:
     with pytest.raises(RowOutOfRangeError, match=f"row {index} ") as caught:
         dataset.take([0, index])
     assert isinstance(caught.value, OSError)
@@ -110,7 +110,7 @@ def test_retries_and_read_versions_must_be_integers(dataset: lance_core.LanceDat
         lance_core.LanceDataset.commit(uri, append, read_version=1.5)
 
 
-# ── Versions and moments ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Versions and timestamps ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("version", [1.9, 1.0, (1,), (), (None, 1, 2), (None, 1.5), [1]], ids=repr)
@@ -142,7 +142,7 @@ def test_mode_and_storage_version_must_be_strings(uri: str, argument: str) -> No
             write(ROWS, uri, **{argument: 2.1})
 
 
-# ── Places and data ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Locations and data ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_arguments_that_are_neither_uris_nor_data_raise_invalid_type(uri: str) -> None:
@@ -178,7 +178,7 @@ def test_file_at_the_location_of_a_dataset_is_refused_unchanged(tmp_path: Path) 
     assert place.read_text() == "no dataset"
 
 
-# ── The builtins of the reference ─────────────────────────────────────────────────────────────────────────────────
+# ── Built-in exceptions as in the reference ───────────────────────────────────────────────────────────────────────────
 
 REQUIRED = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 NO_COLUMNS = pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), 3, [None]))

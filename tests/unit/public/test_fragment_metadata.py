@@ -107,7 +107,7 @@ def test_fragment_metadata_with_unsupported_parts_is_refused() -> None:
 
 
 def test_fragment_metadata_keeps_sequences_in_hidden_columns() -> None:
-    """As the reference spells them."""
+    """The sequences have the form that the reference uses."""
     versions = {"column": {}}
     spilled = _metadata(row_id_meta="Column", created_at_version_meta=versions, last_updated_at_version_meta=versions)
     record = fragment_to_record(FragmentMetadata.from_json(json.dumps(spilled.to_json())))

@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Three versions, each with one data file of its own."""
+    """A dataset of three versions, each with its own data file."""
     for number in range(3):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")
     return lance_core.dataset(uri)
@@ -99,7 +99,7 @@ def test_renewing_a_lease_extends_its_expiration_time(dataset: lance_core.LanceD
     }
 
 
-def test_renewing_a_removed_lease_takes_it_again(dataset: lance_core.LanceDataset) -> None:
+def test_renewing_a_removed_lease_recreates_the_lease(dataset: lance_core.LanceDataset) -> None:
     lease = _lease(dataset, 1)
     dataset.tags.delete(lease.name)
     lease.renew()

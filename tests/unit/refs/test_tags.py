@@ -12,14 +12,14 @@ from tests.support.faulty_store import Call, When
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Three versions."""
+    """A dataset of three versions."""
     for number in range(3):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")
     return lance_core.dataset(uri)
 
 
 def _remove_while_set(store: CountingStore, version: int) -> None:
-    """Remove a version when it has been looked at, and just before the tag is written."""
+    """Remove a version after it was checked and just before the tag is written."""
 
     def fault(call: Call) -> None:
         if call.method in ("put", "put_if_absent") and "_refs/tags" in call.path:

@@ -1,4 +1,4 @@
-"""Random rows of a dataset: how many are returned, which ones, and in which batches."""
+"""Random rows of a dataset: their number, their distribution, and their batches."""
 
 import lance
 import lance.sampler
@@ -15,7 +15,7 @@ TOTAL = 1000
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory) -> str:
-    """Rows of three fragments, of which some are deleted; every fourth value is null."""
+    """A table of three fragments with some deleted rows; every fourth value is null."""
     location = str(tmp_path_factory.mktemp("sampled") / "t")
     numbers = np.arange(TOTAL + 50)
     values = pa.array([None if number % 4 == 0 else int(number) for number in numbers])
@@ -113,5 +113,5 @@ def test_reservoir_contains_distinct_items_of_the_stream(length: int, k: int) ->
 
 def test_reservoir_chooses_early_and_late_items_equally_often() -> None:
     chosen = np.bincount([item for _ in range(2000) for item in reservoir_sampling(range(10), 2)], minlength=10)
-    # 400 each on average; 100 are more than five standard deviations.
+    # Each has 400 on average; 100 is more than five standard deviations.
     assert abs(chosen - 400).max() < 100

@@ -18,7 +18,7 @@ RANKS = [(rank, size) for size in (1, 2, 3, 7) for rank in range(size)]
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory) -> str:
-    """Rows of eight fragments, of which some are deleted."""
+    """A table of eight fragments with some deleted rows."""
     location = str(tmp_path_factory.mktemp("sharded") / "t")
     numbers = np.arange(1000)
     dataset = lance_core.write_dataset(pa.table({"k": numbers, "s": numbers % 7}), location, max_rows_per_file=130)
@@ -40,7 +40,7 @@ def assert_same(sampler: str, uri: str, *args, **settings) -> None:
 
 
 def assert_same_rows(sampler: str, uri: str, *args, **settings) -> None:
-    """The same rows in the same order; how a scan cuts them into batches is the scanner's concern."""
+    """Check that the rows and their order are the same, regardless of the division into batches."""
     ours, theirs = (batches_of(library, sampler, uri, *args, **settings) for library in (lance_core, lance))
     assert rows_of(ours) == rows_of(theirs)
     assert all(len(batch["k"]) <= settings.get("batch_size", 128) for batch in ours)

@@ -36,7 +36,7 @@ def _pruned(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _write(store: CountingStore, name: str, paths: list[str]) -> lance_core.DataFile:
-    """Write some leaves of ``ROWS`` as a data file of their own."""
+    """Write some leaves of ``ROWS`` as a separate data file."""
     here = project_by_ids(SCHEMA, {IDS[path] for path in paths})
     arrow = schema_to_arrow(here)
     arrays = [_pruned(ROWS[field.name].combine_chunks(), field.type) for field in arrow]

@@ -12,7 +12,7 @@ EVERY = np.arange(100_000, dtype=np.int64)
 
 
 def planned(rows: np.ndarray, costs: RowCosts) -> list[tuple[int, int, bool]]:
-    """The plan; its parts contain all rows in order."""
+    """Return the plan, after checking that its parts contain all rows in order."""
     plan = plan_fetches(rows, costs)
     assert [plan[0].start, *(each.stop for each in plan)] == [*(each.start for each in plan), len(rows)]
     return [(int(rows[each.start]), int(rows[each.stop - 1]), each.in_range) for each in plan]
@@ -34,7 +34,7 @@ def test_few_rows_are_read_individually_even_if_they_are_neighbors() -> None:
 def test_rows_far_apart_are_read_in_several_ranges() -> None:
     rows = np.concatenate([EVERY[:5000], EVERY[60_000:], EVERY[-1:] + 10**7])
     for store in (MEMORY_COSTS, REMOTE_COSTS):
-        # A gap of 55,000 rows takes longer to read than another range takes to begin.
+        # Reading a gap of 55,000 rows takes longer than starting another range.
         costs = RowCosts(4, 200.0, store)
         assert planned(rows, costs) == [(0, 4999, True), (60_000, 99_999, True), (10_099_999, 10_099_999, False)]
 
@@ -42,7 +42,7 @@ def test_rows_far_apart_are_read_in_several_ranges() -> None:
 def test_clusters_of_few_rows_are_read_together() -> None:
     rows = np.sort(np.concatenate([EVERY[::20_000], EVERY[40_000:42_000] + 3]))
     assert planned(rows, WIDE) == [(0, 20_000, False), (40_000, 42_002, True), (60_000, 80_000, False)]
-    # Small rows in between are read in less time than another range takes to begin.
+    # Reading small rows in between takes less time than starting another range.
     assert planned(rows, NARROW) == [(0, 80_000, False)]
 
 
@@ -57,7 +57,7 @@ def test_large_rows_are_read_individually_at_higher_densities(row_bytes: int, st
 
 def test_rows_covered_by_one_request_are_read_in_a_range() -> None:
     rows = EVERY[::12]
-    # 12 rows are 48 KiB: less than what one request covers anyway.
+    # 12 rows have 48 KiB, which is less than a single request covers.
     assert planned(rows, RowCosts(1, 4096.0, REMOTE_COSTS))[0][2]
     slow = ReadCosts(request_seconds=0.0, bytes_per_second=REMOTE_COSTS.bytes_per_second, near_bytes=0)
     assert not planned(rows, RowCosts(1, 4096.0, slow))[0][2]

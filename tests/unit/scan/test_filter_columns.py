@@ -1,4 +1,4 @@
-"""Columns that both the filter and the result use are read once."""
+"""Columns used by both the filter and the result are read once."""
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ def dataset(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> lance_c
 
 
 def _bytes_read(dataset: lance_core.LanceDataset, columns: list[str], condition: str) -> int:
-    # The first scan fills the cache of the session.
+    # The first scan fills the session cache.
     for _ in range(2):
         dataset.io_stats_incremental()
         dataset.to_table(columns=columns, filter=condition)

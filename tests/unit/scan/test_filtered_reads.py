@@ -1,4 +1,4 @@
-"""Filtered scans read the columns of the filter, and of the other columns only the returned rows."""
+"""Filtered scans read the columns of the filter completely, and the other columns only for the returned rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _URI = "memory://filtered/t.lance"
 
 
 class RemoteStore(CountingStore):
-    """Counts requests that cost as much as those of an object store."""
+    """A counting store whose requests cost as much as those of an object store."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -65,7 +65,7 @@ class _Table:
         self.num_bytes = sum(store.inner.head(file.path).num_bytes for file in store.inner.list("t.lance/data"))
 
     def read(self, mask: np.ndarray, **scan: object) -> tuple[int, int]:
-        """Check the rows of a scan; return the number of its calls of the store, and of the bytes that it reads."""
+        """Check the rows of a scan, and return its numbers of store calls and of bytes read."""
         dataset = lance_core.dataset(_URI)
         dataset.to_table(**scan)
         self._store.reset()
@@ -76,7 +76,7 @@ class _Table:
         return cost
 
     def count(self, predicate: str) -> tuple[int, int]:
-        """Return what counting rows costs on a dataset that was just opened: calls and bytes."""
+        """Return the cost of counting rows in a dataset that was just opened, as numbers of calls and bytes."""
         dataset = lance_core.dataset(_URI)
         self._store.reset()
         dataset.count_rows(predicate)
@@ -87,7 +87,7 @@ def test_a_limit_ends_a_scan_before_the_rest_of_the_table_is_read(table: _Table,
     scan = {"filter": "s like '%yy%'", "limit": 10}
     calls, num_bytes = table.read(np.arange(NUM_ROWS) % 50 >= 2, **scan)
     assert calls <= 6
-    # Of the filter's column, the first 65,536 rows.
+    # The first 65,536 rows of the filter's column.
     column = table.read(np.ones(NUM_ROWS, bool), columns=["s"])[1]
     assert num_bytes < 0.3 * column + 100_000
     assert num_bytes < table.num_bytes / 10
@@ -116,7 +116,7 @@ def test_sparse_rows_are_fetched_individually(table: _Table, rows: pa.Table) -> 
         table.read(np.ones(NUM_ROWS, bool), columns=["k"]),
     )
     assert calls < 12
-    # Of every 1,000th row; 2.0 also reads what is within 64 KiB, like object stores.
+    # Every 1,000th row; 2.0 also reads bytes within 64 KiB, like object stores.
     assert num_bytes - of_filter < (table.num_bytes - of_filter) / 2
 
 

@@ -47,7 +47,7 @@ def _written(store: MemoryStore, schema: Schema, version: str, rows: pa.Table) -
 
 
 def _pruned(value: dict[str, object], fields: tuple[Field, ...]) -> dict[str, object]:
-    """What some fields have of a row or a struct."""
+    """Return the part of a row or struct that belongs to some fields."""
     return {
         field.name: _pruned(value[field.name], field.children) if field.is_struct else value[field.name]
         for field in fields
@@ -55,7 +55,7 @@ def _pruned(value: dict[str, object], fields: tuple[Field, ...]) -> dict[str, ob
 
 
 def _only(schema: Schema) -> pa.Table:
-    """The rows, with what a schema has of them."""
+    """Return the rows with only the fields of a schema."""
     rows = [_pruned(row, schema.fields) for row in ROWS.to_pylist()]
     return pa.Table.from_pylist(rows, schema=schema_to_arrow(schema))
 

@@ -54,7 +54,7 @@ def location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def alone(location: str, **arguments: Any) -> pa.Table:
-    """The rows of a scan of one fragment after another."""
+    """Return the rows of scans of the individual fragments."""
     parts = [fragment.to_table(**arguments) for fragment in lance_core.dataset(location).get_fragments()]
     return pa.concat_tables(parts)
 
@@ -74,7 +74,7 @@ def alone(location: str, **arguments: Any) -> pa.Table:
 )
 def test_scan_of_groups_returns_the_rows_of_the_fragments(location: str, arguments: dict[str, Any]) -> None:
     found = lance_core.dataset(location).to_table(**arguments)
-    # Dictionaries of different chunks may be different ones.
+    # Different chunks may have different dictionaries.
     assert found.to_pylist() == alone(location, **arguments).to_pylist()
     assert found.to_pylist() == lance.dataset(location).to_table(**arguments).to_pylist()
 
@@ -142,7 +142,7 @@ def test_damaged_bytes_in_a_group_have_the_same_effect_as_in_a_single_fragment(
     monkeypatch.setenv("LANCE_CORE_COMPILED", compiled)
     path = tmp_path / "t"
     lance.write_dataset(rows(), path, max_rows_per_file=PER_FRAGMENT, data_storage_version=version)
-    # Dictionaries of different chunks may be different ones.
+    # Different chunks may have different dictionaries.
     columns = [name for name in rows(3).column_names if name != "few"]
     numbers = np.random.default_rng(17)
     effects = set()
@@ -151,7 +151,7 @@ def test_damaged_bytes_in_a_group_have_the_same_effect_as_in_a_single_fragment(
         damaged = path / "data" / dataset.get_fragments()[number % NUM_FRAGMENTS].data_files()[0].path
         content = damaged.read_bytes()
         broken = np.frombuffer(content, np.uint8).copy()
-        # The metadata at the end of the file stays as it is.
+        # The metadata at the end of the file is not damaged.
         broken[numbers.integers(0, len(content) * 3 // 4, 12)] = numbers.integers(0, 256, 12)
         damaged.write_bytes(broken.tobytes())
         effect = outcome(lambda dataset=dataset: dataset.to_table(columns=columns))
@@ -162,7 +162,7 @@ def test_damaged_bytes_in_a_group_have_the_same_effect_as_in_a_single_fragment(
 
 
 def outcome(read: Callable[[], pa.Table]) -> bytes | str:
-    """The rows, or what is said about the damage."""
+    """Return the rows, or the error message about the damage."""
     try:
         [batch] = read().combine_chunks().to_batches()
         # Without the bitmaps of columns that have no nulls.
@@ -237,7 +237,7 @@ def test_stream_of_a_group_opens_each_file_once(tmp_path: Path, monkeypatch: pyt
     assert (reads.count(second), reads.count(third)) == (1, 1)
 
 
-def test_later_scans_use_the_plans_of_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_scans_reuse_the_plans_of_earlier_scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
     dataset = lance_core.dataset(tmp_path / "t", session=Session())
     expected = dataset.to_table()
@@ -246,7 +246,7 @@ def test_later_scans_use_the_plans_of_earlier_ones(tmp_path: Path, monkeypatch: 
     again = lance_core.dataset(tmp_path / "t", session=dataset.session())
     assert again.to_table().to_pylist() == expected.to_pylist()
     assert not opened
-    # Other columns need sources of their own.
+    # Other columns need separate sources.
     with pytest.raises(TypeError):
         again.to_table(columns=["k"])
     assert opened

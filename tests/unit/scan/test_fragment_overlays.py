@@ -31,7 +31,7 @@ def _column(file: pb_table.DataFile, field_id: int, column: int, **changes: obje
 
 
 def _read(root: Path, change: Change) -> dict[str, list[object]]:
-    """Rows of a fragment of which a data file of the same table is an overlay."""
+    """Return the rows of a fragment that has a data file of the same table as its overlay."""
     rows = pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"], "l": [[{"p": 1, "q": 2}]] * 3})
     dataset = lance_core.write_dataset(rows, root / "t")
     newer = lance_core.write_dataset(rows.slice(1), root / "t", mode="append")
@@ -86,7 +86,7 @@ def test_overlay_of_part_of_a_list_raises_not_supported(tmp_path: Path) -> None:
 
 
 def test_overlay_coverage_of_all_offsets_is_not_expanded(tmp_path: Path) -> None:
-    """The bitmap of all offsets has a few bytes in run containers, and four thousand million entries."""
+    """With run containers, the bitmap of all offsets has a few bytes and four billion entries."""
 
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:
         everything = BitMap()

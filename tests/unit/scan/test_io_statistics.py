@@ -1,4 +1,4 @@
-"""Requests as reported by the counters of stores, the statistics of scans, and analyzed plans."""
+"""Requests as reported by store counters, scan statistics, and analyzed plans."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_number_of_written_bytes_is_the_size_of_the_new_files(tmp_path: Path) ->
     assert repr(stats).startswith("IOStats(read_iops=")
 
 
-def test_handles_share_counters_if_they_share_a_session_as_in_pylance(tmp_path: Path) -> None:
+def test_handles_that_share_a_session_share_counters_as_in_pylance(tmp_path: Path) -> None:
     lance.write_dataset(ROWS, tmp_path / "t")
     for library in (lance, lance_core):
         session = library.Session()

@@ -8,7 +8,7 @@ import lance_core
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Ten rows in fragments of 4, 4 and 2; one is deleted."""
+    """A dataset of ten rows in fragments of 4, 4, and 2 rows, of which one row is deleted."""
     table = pa.table({"a": range(10), "b": range(10), "c": range(10)})
     dataset = lance_core.write_dataset(table, uri, max_rows_per_file=4)
     dataset.delete("a = 5")
@@ -34,7 +34,7 @@ def test_plan_with_a_filter_on_all_columns_fetches_nothing(dataset: lance_core.L
     assert plan.splitlines()[0] == "Filter: columns=[a, b], predicate=a > b, offset=0, limit=None"
 
 
-def test_plan_names_computed_columns(dataset: lance_core.LanceDataset) -> None:
+def test_plan_lists_computed_columns(dataset: lance_core.LanceDataset) -> None:
     plan = dataset.scanner(columns={"sum": "a + b"}).explain_plan()
     assert plan.splitlines()[:2] == ["Compute: columns=[sum: a + b]", "  Read: columns=[a, b], offset=0, limit=None"]
 

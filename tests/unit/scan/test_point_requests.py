@@ -28,7 +28,7 @@ def test_a_warm_take_reads_the_row_with_one_request_and_a_cold_one_with_at_most_
     assert warm.steps == 1
     assert warm.requests <= num_leaves
     assert cold.steps <= 3
-    # A chunk of some kilobytes, or the bytes of the row itself.
+    # Either a chunk of some kilobytes or the bytes of the row itself.
     assert warm.num_bytes <= 9_000 * num_leaves
 
 

@@ -27,7 +27,7 @@ VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
 
 
 def _fragments(store: CountingStore, version: str, num_fragments: int = 6) -> list[Fragment]:
-    """The rows in fragments of one file each, all of the same layout."""
+    """Return the rows in fragments of one file each, all with the same layout."""
     place, config = FileLocator(store, "t").data_place(None), WriteConfig(version=LanceFileVersion(version))
     step = ROWS.num_rows // num_fragments
     fragments = []
@@ -42,7 +42,7 @@ def _fragments(store: CountingStore, version: str, num_fragments: int = 6) -> li
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Filled with a call for each layout that is planned."""
+    """The layouts that were planned, in order."""
     calls: list[object] = []
     plan = ColumnSources.plan
 
@@ -82,7 +82,7 @@ def test_scans_of_one_session_open_files_once(version: str) -> None:
         store.reset()
         assert LanceScanner(source, columns=columns, filter=condition).to_table().equals(expected)
     assert take_rows(source, [5, 599], ["a"])["a"].to_pylist() == [5, 599]
-    # Rows are read again, the metadata at the end of the files is not.
+    # Rows are read again, but the metadata at the end of the files is not.
     sizes = {file.file_size_bytes for fragment in fragments for file in fragment.message.files}
     assert sizes
     assert 0 not in sizes

@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 30
 
 @dataclass
 class MeetingStore(CountingStore):
-    """A store with the costs of an object store, in which calls can be made to wait for each other."""
+    """A store with the costs of an object store, whose calls can be made to wait for each other."""
 
     barrier: threading.Barrier | None = None
 
@@ -40,7 +40,7 @@ class MeetingStore(CountingStore):
         return replace(self.inner.capabilities, read_costs=REMOTE_COSTS)
 
     def meet(self, num_calls: int) -> None:
-        """Let the next reads end only after that many have begun; they fail if these do not come."""
+        """Make the next reads end only after this many reads have begun, or fail if fewer begin."""
         self.reset()
         self.barrier = threading.Barrier(num_calls, action=self._part)
 
@@ -192,7 +192,7 @@ def test_abandoned_stream_sends_no_further_requests(store, dataset):
     next(batches)
     batches.close()
     num_reads = len(store.reads)
-    # Whatever was waiting for a thread would run before these.
+    # Any task waiting for a thread would run before these tasks.
     in_parallel([lambda: None] * 200)
     assert len(store.reads) == num_reads
 
@@ -239,7 +239,7 @@ def test_range_of_matching_rows_is_read_with_one_request_per_file(store, dataset
     assert dataset.to_table(filter=condition).equals(expected)
     store.reset()
     assert dataset.to_table(filter=condition).equals(expected)
-    # One for the column of the filter, and one for the others, which are at most 3 MiB together.
+    # One for the column of the filter, and one for the other columns, which have at most 3 MiB together.
     assert len(store.reads) == 2 * NUM_FRAGMENTS
 
 

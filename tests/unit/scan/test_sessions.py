@@ -1,4 +1,4 @@
-"""Sessions of datasets: which open data files they keep, and which they do not."""
+"""Sessions of datasets, and the open data files that they keep."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_deleted_rows_are_read_once(store: CountingStore) -> None:
 
 
 def _create_again(store: CountingStore, first: int = 0) -> None:
-    """Replace the table by one with stable row ids and deleted rows."""
+    """Replace the table by a table with stable row ids and deleted rows."""
     for info in list(store.list_recursive("t.lance")):
         store.delete(info.path)
     rows = pa.table({"a": range(first, first + 3_000)})
@@ -247,7 +247,7 @@ def test_identity_of_a_store_depends_on_its_credentials_and_does_not_show_them()
     assert "hidden" not in repr(one.identity)
 
 
-def test_reading_scattered_rows_of_a_cached_file_maps_the_file_only_for_that_read(tmp_path: Path) -> None:
+def test_scattered_reads_of_a_cached_file_map_the_file_only_temporarily(tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     lance_core.write_dataset(ROWS, uri)
     [file] = (uri / "data").iterdir()

@@ -62,7 +62,7 @@ def test_destination_reads_the_latest_version_again_if_a_cleanup_removed_it(
 
 
 def _removed_times(count: int) -> Callable[[VersionLog, Manifest], None]:
-    """Return a function that fails so many times, as when the latest version is removed before its branch is known."""
+    """Return a function that fails this many times, as if the latest version were removed before its branch is read."""
     left = iter(range(count))
 
     def planned_line(log: VersionLog, manifest: Manifest) -> None:

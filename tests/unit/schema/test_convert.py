@@ -143,7 +143,7 @@ def _message(name: str, field_id: int, parent_id: int) -> pb_file.Field:
     ],
     ids=["parent after child", "own parent", "same id", "negative id"],
 )
-def test_field_messages_that_are_not_a_tree_raise_corrupt_data(messages: list[pb_file.Field]) -> None:
+def test_field_messages_that_do_not_form_a_tree_raise_corrupt_data(messages: list[pb_file.Field]) -> None:
     with pytest.raises(CorruptDataError):
         fields_from_proto(messages)
 
@@ -182,7 +182,7 @@ def test_fields_without_an_id_outside_blobs_are_not_supported(parent_id: int) ->
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-def test_reserved_names_are_refused_at_top_level_only(name: str) -> None:
+def test_reserved_names_are_refused_only_at_the_top_level(name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"'{name}' has a reserved name"):
         schema_from_arrow(pa.schema([("a", pa.int8()), (name, pa.int64())]))
     member = schema_from_arrow(pa.schema([("s", pa.struct([(name, pa.int64())]))]))

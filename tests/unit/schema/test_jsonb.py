@@ -6,7 +6,7 @@ from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.schema.jsonb import jsonb_from_text, text_from_jsonb
 
 DOCUMENTS = [
-    # text, binary form, text that reading gives
+    # text, binary form, and text after reading
     ("null", "2000000000000000", "null"),
     ("true", "2000000040000000", "true"),
     ("false", "2000000030000000", "false"),

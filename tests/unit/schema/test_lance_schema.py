@@ -28,7 +28,7 @@ OURS, THEIRS = LanceSchema.from_pyarrow(ARROW), lance.schema.LanceSchema.from_py
 
 
 def shown(field) -> dict | None:
-    """What the methods of a field return."""
+    """Return the results of the methods of a field."""
     if field is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""Which cases of a sampled test run by default."""
+"""The cases of a sampled test that run by default."""
 
 import itertools
 

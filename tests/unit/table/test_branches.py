@@ -27,7 +27,7 @@ from lance_core.table.branches import (
         ('{"parentVersion": 3, "identifier": 7}', 3),
     ],
 )
-def test_branch_records_the_version_it_forked_from(document: str, forked_from: int | None) -> None:
+def test_branch_record_contains_the_version_from_which_it_was_created(document: str, forked_from: int | None) -> None:
     store = MemoryStore()
     store.put("t/_refs/branches/x%2Fy.json", document.encode())
     found = list_branches(store, "t")

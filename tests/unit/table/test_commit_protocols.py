@@ -37,7 +37,7 @@ ROWS = {"a": [1, 2]}
 
 
 class Careless(MemoryStore):
-    """A store that creates nothing atomically."""
+    """A store without atomic creation."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -45,7 +45,7 @@ class Careless(MemoryStore):
 
 
 class Lock:
-    """A lock that keeps a record of its use."""
+    """A lock that records its use."""
 
     def __init__(self, refuses: BaseException | None = None) -> None:
         self.refuses = refuses
@@ -79,7 +79,7 @@ def test_commit_lock_makes_a_store_without_atomic_creates_usable() -> None:
     assert log.create(NAME, b"one") is PutOutcome.CREATED
     assert log.create(NAME, b"two") is PutOutcome.EXISTS
     assert bytes(store.get(log.path(NAME))) == b"one"
-    # The lock hears of the race that was lost.
+    # The lock is informed that the race was lost.
     assert lock.calls == [1, None, 1, CommitConflictError]
 
 
@@ -226,7 +226,7 @@ def test_sql_manifest_rows_are_reserved_and_finished(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_append_with_object_store_faults_creates_at_most_one_version(tmp_path: Path) -> None:
-    """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
+    """Every call of an append fails once, before or after it takes effect."""
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
 
     def fresh(number: int) -> tuple[str, FaultyStore]:
@@ -259,7 +259,7 @@ def test_append_with_object_store_faults_creates_at_most_one_version(tmp_path: P
 
 
 def _race_for_rows(url: str, num_threads: int) -> None:
-    """Threads that meet a database without the table; one wins each version."""
+    """Let threads insert rows into a database without the table; exactly one thread may insert each version."""
     won: list[int] = []
     barrier = threading.Barrier(num_threads)
 

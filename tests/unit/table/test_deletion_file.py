@@ -1,4 +1,4 @@
-"""Deletion files of both types."""
+"""Deletion files of both types: reading, writing, and damage."""
 
 import io
 from itertools import pairwise
@@ -147,7 +147,7 @@ def test_deletion_file_type_depends_on_the_number_of_rows(
 def test_deletion_bitmaps_are_written_without_run_containers() -> None:
     offsets = BitMap(range(140_000))
     assert offsets.serialize()[:2] == b"\x3b\x30"
-    # Two full containers and a third of 8928 values; the cookie and layout that the reference writes.
+    # Two full containers and a third with 8,928 values, with the cookie and the layout of the reference.
     data = serialize_deletion_file(offsets, DeletionFileType.BITMAP)
     assert (data[:4], len(data)) == (bytes.fromhex("3a300000"), 4 + 4 + 3 * 8 + 3 * 8192)
 

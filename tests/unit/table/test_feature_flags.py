@@ -122,5 +122,5 @@ def test_feature_flags_mark_files_of_another_version_than_the_table(
         message.fragments.add().files.add(path="x", file_major_version=major, file_minor_version=minor)
     expected = (256, 256) if marked else (0, 0)
     assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(0, 0)) == expected
-    # Once set it stays.
+    # Once set, the flag is kept.
     assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(256, 256)) == (256, 256)

@@ -1,4 +1,4 @@
-"""Fields that change together."""
+"""The relatives of a field, and field ids in use."""
 
 import pytest
 
@@ -15,7 +15,9 @@ FIELDS = [
     ("field_ids", "expected"),
     [({0}, {0}), ({3}, {1, 2, 3}), ({1}, {1, 2, 3, 4}), ({2, 5}, {1, 2, 3, 4, 5}), (set(), set()), ({-3}, {-3})],
 )
-def test_field_relatives_are_parents_and_children_but_no_siblings(field_ids: set[int], expected: set[int]) -> None:
+def test_field_relatives_are_ancestors_and_descendants_but_not_siblings(
+    field_ids: set[int], expected: set[int]
+) -> None:
     assert with_relatives(FIELDS, field_ids) == expected
 
 

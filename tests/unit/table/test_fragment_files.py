@@ -1,4 +1,4 @@
-"""Which data file of a fragment contains which field."""
+"""The data file of a fragment that contains a field."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_unused_fields_keep_their_column_positions() -> None:
         ((column_file("a", 0), column_file("b", -2, 1)), None, ["a", "b"]),
         ((column_file("a", 0), column_file("b", 1)), {0}, ["a"]),
         ((column_file("a", 0), column_file("b", -3, -4)), {0}, ["a", "b"]),
-        # A fragment cannot be without files.
+        # A fragment must have at least one file.
         ((column_file("a", -2), column_file("b", -2)), None, ["b"]),
         ((column_file("a", 1), column_file("b", 2)), {0}, ["b"]),
     ],

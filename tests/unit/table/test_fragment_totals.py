@@ -104,7 +104,7 @@ def _nested(number: int, data: bytes) -> bytes:
 @pytest.mark.parametrize(
     "contents",
     [
-        # A value that stands twice in one message counts once there, but fills two places of a column.
+        # A value that occurs twice in a message counts once, but occupies two positions of a column.
         [_field(4, 2) + _field(4, 2), _field(5, 1) + _field(5, 1)],
         [_field(4, 2) + _field(4, 0) + _field(5, 2), _field(4, 2) + _field(5, 2)],
         [_field(4, 2) * 3, _field(5, 2), b""],

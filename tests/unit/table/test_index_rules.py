@@ -17,7 +17,7 @@ from tests.support.manifests import column_file, coverage, index, part, section,
 
 
 def reuse(*groups: tuple[list[int], list[int]], external: bool = False, tagged: bool = False) -> object:
-    """The entry of compactions that did not remap indices, one for each group of old and new fragments."""
+    """Return the index entry of compactions with deferred remapping, with one group for each compaction."""
     details = pb_table.FragmentReuseIndexDetails
     digest = details.FragmentDigest
     versions = [
@@ -55,9 +55,9 @@ def test_fragments_with_changed_values_are_removed_from_indices_on_the_changed_f
         ([([0, 1], [3])], []),
         ([([0, 1], [4])], [0, 1]),
         ([([0, 1], [3, 4])], [4]),
-        # One after the other, the second of what the first brought.
+        # Two compactions, of which the second compacts the result of the first.
         ([([0], [2]), ([1, 2], [3, 6])], [6]),
-        # A group that is covered in part: its new fragment is scanned as it is.
+        # A partly covered group: its new fragment is scanned without the index.
         ([([0, 8], [3])], [0, 1]),
     ],
 )
@@ -102,7 +102,7 @@ def test_index_without_recorded_coverage_remains_unchanged() -> None:
 def test_moved_rows_remain_indexed_if_the_index_contains_row_ids(kind: str) -> None:
     before = section(index("a", (0,), {0, 1}, kind))
     assert coverage(with_moved_fragments(before, new_ids=[4], source_ids={0, 1}, field_ids=[1])) == {"a": [0, 1, 4]}
-    # One source is not covered, or the value changed.
+    # One source fragment is not covered, or the value changed.
     assert with_moved_fragments(before, new_ids=[4], source_ids={0, 3}, field_ids=[1]) is before
     assert with_moved_fragments(before, new_ids=[4], source_ids={0}, field_ids=[0]) is before
 

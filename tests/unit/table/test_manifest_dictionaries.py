@@ -56,7 +56,7 @@ def test_manifest_dictionaries_precede_the_manifest_with_their_positions() -> No
     ],
 )
 def test_manifest_dictionaries_are_written_again_as_they_were_read(name: str, values: pa.Array) -> None:
-    # An offset array, as it comes from a slice.
+    # An array with an offset, as produced by slicing.
     sliced = pa.concat_arrays([values, values]).slice(len(values))
     data = written(manifest("int32", f"dict:{name}:int32:false"), pa.array([1]), sliced)
     parsed = parse_manifest_file(data, "m")

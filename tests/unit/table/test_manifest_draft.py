@@ -246,7 +246,7 @@ def test_fragment_without_live_rows_is_removed() -> None:
 def test_fragments_without_live_rows_are_removed_by_any_commit() -> None:
     previous = _with_fragments(0, 1, 2)
     previous.message.fragments[1].deletion_file.CopyFrom(_deleted(10).deletion_file)
-    # Fragments of early releases do not say how many rows they have.
+    # Fragments of early releases do not record the number of rows.
     previous.message.fragments[2].physical_rows = 0
     made = _sealed(ManifestDraft(previous))
     assert ([each.id for each in made.fragments], made.message.max_fragment_id) == ([0, 2], 2)

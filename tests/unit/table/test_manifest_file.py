@@ -22,7 +22,7 @@ def test_manifest_sections_precede_the_manifest_even_at_position_zero() -> None:
     assert data[4:15] == b"transaction"
     position, major, minor, magic = struct.unpack("<qHH4s", data[-16:])
     assert (position, major, minor, magic) == (15, 0, 2, b"LANC")
-    # Field 23, varint, value 0: presence is written although the value is the default.
+    # Field 23, varint, value 0: written although the value is the default.
     assert data[-16 - 3 : -16] == bytes.fromhex("b80100")
     parsed = parse_manifest_file(data, "m")
     assert parsed.message.HasField("transaction_section")

@@ -83,7 +83,7 @@ def test_row_versions_that_are_not_recorded_remain_unchanged() -> None:
 
 
 def _hidden(fragment: pb_table.DataFragment, field_id: int) -> np.ndarray:
-    """What hidden columns hold: ids from 4 on downwards, all rows created by version 6 and updated by version 7."""
+    """Return hidden columns: ids descending from 4, and all rows created by version 6 and updated by version 7."""
     if field_id == ROW_ID_ID:
         return np.arange(4, 4 - fragment.physical_rows, -1).astype(np.uint64)
     return np.full(fragment.physical_rows, 6 if field_id == CREATED_AT_ID else 7, np.uint64)

@@ -29,7 +29,7 @@ SCHEMA = Schema(
 
 
 def old_file(path: str, *field_ids: int) -> pb_table.DataFile:
-    """A file in format 0.1."""
+    """Return a file in format 0.1."""
     return pb_table.DataFile(path=path, fields=field_ids, file_major_version=0, file_minor_version=2)
 
 
@@ -88,16 +88,16 @@ def test_last_data_file_that_lists_a_field_contains_it_in_early_releases(release
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        # A struct is in every file that holds a member of it.
+        # A struct is in every file that contains one of its members.
         (((0, 1, 2), (1, 3)), ((0, 1, 2), (1, 3))),
-        # Its old members are in no file then, and neither is it.
+        # Then its old members are in no file, and the struct is not either.
         (((0, 1, 2, 3), (1, 2, 3)), ((0, -2, -2, -2), (1, 2, 3))),
         (((0, 1, 2, 3), (1, 3)), ((0, 1, 2, -2), (1, 3))),
-        # A column of a number whose id a struct has got.
+        # A numeric column whose id was reused for a struct.
         (((0, 1), (1, 2, 3)), ((0, -2), (1, 2, 3))),
-        # Ids that the schema does not have are ignored by everybody.
+        # Ids missing from the schema are ignored.
         (((0, 7), (1, 2, 7)), ((0, -2), (1, 2, 7))),
-        # Columns that are dead or hidden are nobody's.
+        # Unused and hidden columns belong to no field.
         (((0, -2, -3), (1, 2, -2, -3)), ((0, -2, -3), (1, 2, -2, -3))),
     ],
 )
@@ -155,7 +155,7 @@ def covered(found: AsWritten) -> list[set[int]]:
     ],
 )
 def test_fragment_in_several_index_segments_is_kept_only_in_the_oldest(release: str, expected: list[set[int]]) -> None:
-    """The oldest is that of the earliest version, wherever it stands."""
+    """The oldest segment is that of the earliest version, regardless of its position."""
     indices = section(segment(5, 0, 1, 2), segment(3, 0), segment(4, 0, 1, name="other"), segment(6, 0, 2))
     assert covered(right(release, part(), indices=indices, file_version="2.0")) == expected
 

@@ -1,4 +1,4 @@
-"""Which cells overlays cover, and which overlays are no longer needed."""
+"""The cells that overlays cover, and overlays that are no longer needed."""
 
 import pytest
 from pyroaring import BitMap

@@ -46,7 +46,7 @@ def test_contradictory_column_indices_raise_corrupt_data(changes: dict[str, obje
 def test_data_files_of_0_1_list_fields_without_column_indices() -> None:
     legacy = LanceFileVersion.V0_1
     assert data_file(field_ids=(3, 5, 4), column_indices=(), file_version=legacy).columns() == {3: 0, 5: 2, 4: 1}
-    # The first field was given another id since.
+    # The first field has a new id now.
     assert data_file(field_ids=(7, 4), column_indices=(), file_version=legacy).columns().keys() == {4, 7}
     with pytest.raises(CorruptDataError, match="occurs twice"):
         data_file(field_ids=(3, 3), column_indices=(), file_version=legacy).columns()
@@ -60,7 +60,7 @@ def test_data_file_lists_its_fields_by_format_version(version: str, listed: list
     members = (Field(id=5, name="x", logical_type="int32"), Field(id=6, name="y", logical_type="int32"))
     item = Field(id=3, name="item", logical_type="int32")
     fields = (
-        # A column that was cast has a new id in its old place.
+        # A column that was cast has a new id at its old position.
         Field(id=9, name="cast", logical_type="int64"),
         Field(
             id=0,

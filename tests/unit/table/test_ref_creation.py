@@ -1,4 +1,4 @@
-"""The creator of a tag or branch file can tell that it created the file, whichever responses are lost."""
+"""The creator of a tag or branch file recognizes its file, regardless of lost responses."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PATH, OURS, THEIRS = "t/_refs/tags/x.json", b"ours", b"theirs"
 
 
 def _store(*faults: When | None, method: str = "put_if_absent", retryable: bool = False) -> FaultyStore:
-    """A store whose calls of one method meet these faults in turn."""
+    """Return a store in which successive calls of one method have these faults."""
     left = list(faults)
 
     def fault(call: Call) -> When | None:

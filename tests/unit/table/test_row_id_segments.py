@@ -1,4 +1,4 @@
-"""Segments of row ids: which form is written, and that every form is read."""
+"""Segments of row ids: the form that is written, and the forms that are read."""
 
 import tracemalloc
 
@@ -16,13 +16,13 @@ def without(stop: int, *, step: int = 0, holes: tuple[int, ...] = ()) -> np.ndar
 
 
 def unpacked(segment: pb_rowids.U64Segment) -> list[int]:
-    """All ids of a segment."""
+    """Return all ids of a segment."""
     ids = parse_segment(segment, "test")
     return [] if ids is None else ids.at(np.arange(len(ids))).tolist()
 
 
 def check_search(segment: pb_rowids.U64Segment, numbers: np.ndarray) -> None:
-    """Every id is found where it is, and no id between them."""
+    """Check that every id is found at its position, and that no other id is found."""
     ids = parse_segment(segment, "test")
     assert ids is not None
     assert (len(ids), ids.low, ids.high) == (len(numbers), int(numbers.min()), int(numbers.max()))
@@ -62,7 +62,7 @@ def test_row_id_arrays_use_the_smallest_possible_width() -> None:
 
 
 @pytest.mark.parametrize(("span", "width"), [(2**32 - 1, "u32_array"), (2**32, "u64_array"), (2**32 + 1, "u64_array")])
-def test_row_ids_at_the_largest_offset_round_trip(span: int, width: str) -> None:
+def test_row_ids_with_the_largest_offset_round_trip(span: int, width: str) -> None:
     numbers = np.array([7 + span, 9, 7], np.uint64)
     segment = encode_segment(numbers)
     assert segment.array.WhichOneof("array") == width
@@ -102,7 +102,7 @@ def test_damaged_row_id_segment_raises_corrupt_data(segment: pb_rowids.U64Segmen
 
 
 def array(*numbers: int, width: str = "u64_array") -> pb_rowids.EncodedU64Array:
-    """A list in a form of one's choice, based on the smallest number."""
+    """Return a list in the given form, relative to the smallest number."""
     if width == "u64_array":
         values = np.array(numbers, "<u8").tobytes()
         return pb_rowids.EncodedU64Array(u64_array=pb_rowids.EncodedU64Array.U64Array(values=values))
@@ -115,7 +115,7 @@ def array(*numbers: int, width: str = "u64_array") -> pb_rowids.EncodedU64Array:
 
 
 def holes(start: int, stop: int, array: pb_rowids.EncodedU64Array) -> pb_rowids.U64Segment:
-    """A range with holes."""
+    """Return a range with holes."""
     return pb_rowids.U64Segment(
         range_with_holes=pb_rowids.U64Segment.RangeWithHoles(start=start, end=stop, holes=array)
     )

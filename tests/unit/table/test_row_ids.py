@@ -18,7 +18,7 @@ def old(num_rows: int, *, first: int, version: int) -> Fragment:
 
 
 def versions(data: bytes) -> list[tuple[int, int, int]]:
-    """(start, stop, version) of each run."""
+    """Return (start, stop, version) of each run."""
     runs = pb_rowids.RowDatasetVersionSequence.FromString(data).runs
     return [(run.span.range.start, run.span.range.end, run.version) for run in runs]
 

@@ -1,4 +1,4 @@
-"""Ids and versions of the rows of a fragment, wherever they are stored."""
+"""Ids and versions of the rows of a fragment, regardless of where they are stored."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ ROW = ManifestRow(1, "_versions/x.manifest", 7)
 
 
 def _unanswered_commits(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the connection is lost after COMMIT was sent; whether it is carried out is open."""
+    """Lose the connection after COMMIT is sent, so that it is unknown whether the COMMIT is executed."""
     dialect = sql._engine(sqlalchemy, url).dialect
 
     def do_commit(connection: sqlite3.Connection) -> None:
@@ -52,7 +52,7 @@ def test_sql_commit_without_a_response_removes_no_files(tmp_path: Path, monkeypa
     staged = [path for path in (tmp_path / "table" / "_versions").iterdir() if ".manifest-" in path.name]
     assert len(staged) == 1
     assert len(list((tmp_path / "table" / "_transactions").iterdir())) == 2
-    # The database carries the COMMIT out after all.
+    # The database finally executes the COMMIT.
     manifests = open_manifest_store(uri, options)
     assert manifests is not None
     row = ManifestRow(2, f"_versions/{staged[0].name}", staged[0].stat().st_size)

@@ -1,4 +1,4 @@
-"""Finding versions by listing, and by name."""
+"""Finding versions by listing and by name."""
 
 import time
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def _replacing(fragment_id: int, file: DataFile) -> DataReplacement:
 
 
 def _columns(fragment_id: int = 0, **values: object) -> Update:
-    """Field 1 of a fragment is stored anew."""
+    """Return a fragment whose field 1 is stored in a new file."""
     anew = with_files(part(fragment_id), column_file(f"f{fragment_id}.lance", 0, -2), column_file("new", 1))
     return Update(**{"updated_fragments": (anew,), "fields_modified": (1,), "mode": UpdateMode.COLUMNS, **values})
 
@@ -132,7 +132,7 @@ def test_merge_of_a_column_of_nulls_needs_no_file() -> None:
 
 def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> None:
     current = stable_table(10, 10)
-    # Put together without the ids that the table has.
+    # The fragments are assembled without the row ids of the table.
     result = sealed(Merge(fragments=(_widened(0), part(1)), schema=_schema(C)).apply(on(current)))
     assert [row_ids(each)[0] for each in result.fragments] == [0, 10]
     assert (updated(result.fragments[0]), updated(result.fragments[1])) == ([4] * 10, [2] * 10)
@@ -345,7 +345,7 @@ def test_projection_may_rename_and_reorder_fields() -> None:
 # ── Update ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
+def test_an_update_of_rows_deletes_rows_and_adds_fragments() -> None:
     current = table(part(0), part(1), part(2), indices=INDICES)
     operation = Update(
         removed_fragment_ids=(2,), updated_fragments=(part(0, deleted=3),), new_fragments=(fragment(4), fragment(9))
@@ -376,7 +376,7 @@ def test_moved_rows_keep_their_ids_and_created_versions() -> None:
     assert (row_ids(pure), created(pure), updated(pure)) == ([15, 3, 11], [2, 1, 2], [4, 4, 4])
     assert (row_ids(mixed), created(mixed), updated(mixed)) == ([16, 20, 21], [2, 4, 4], [4, 4, 4])
     assert result.message.next_row_id == 22
-    # Only the fragment that consists of moved rows, and only where all its sources are covered.
+    # Only the fragment of moved rows is added, and only if all source fragments are covered.
     assert coverage(result.index_section) == {"a": [0, 1], "b": [0, 1, 2], "part": [1]}
 
 
@@ -452,7 +452,7 @@ def test_update_with_unassigned_row_ids_is_refused() -> None:
 # ── DataReplacement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_replacing_file_takes_the_place_of_the_file_with_its_fields() -> None:
+def test_replacing_file_replaces_the_file_with_the_same_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES)
     result = sealed(_replacing(0, _file("new", 1, num_bytes=7)).apply(on(current)))

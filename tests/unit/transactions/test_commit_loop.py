@@ -40,12 +40,12 @@ def table() -> MemoryTable:
 
 
 def appended(table: MemoryTable) -> Transaction:
-    """An append that is planned on the latest version."""
+    """Return an append that is planned on the latest version."""
     return append(fragment(), read_version=table.latest().version)
 
 
 def index_over(table: MemoryTable) -> Transaction:
-    """A new index over the latest version."""
+    """Return a transaction that creates an index on the latest version."""
     return Transaction(
         read_version=table.latest().version, operation=CreateIndex(new_indices=(index("i", (0,), {0, 1}),))
     )
@@ -57,7 +57,7 @@ def commit_some(table: MemoryTable, count: int = 1) -> None:
 
 
 def unanswered_once(table: MemoryTable, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """The next create does not take effect, as far as anybody can see now, and may do so later."""
+    """Make the next create fail without a response, so that it may still take effect later."""
     inner = table.store.inner.put_if_absent
 
     def put_if_absent(path: str, data: object, **durability: object) -> object:
@@ -175,14 +175,14 @@ def test_version_without_a_recorded_transaction_counts_as_built_upon(table: Memo
     assert table.versions() == [1, 2, 3, 4]
 
 
-# ── Interruptions and answers that never came ────────────────────────────────────────────────────────────────────────
+# ── Interrupts and missing responses ──────────────────────────────────────────────────────────────────────────
 
 
 def interrupt(*arguments: object, **more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_interrupt_before_the_create_leaves_nothing(table: MemoryTable) -> None:
+def test_interrupt_before_the_create_leaves_no_version_and_no_files(table: MemoryTable) -> None:
     before = table.transaction_files()
     put = table.store.inner.put
 
@@ -388,7 +388,7 @@ def test_version_already_removed_need_not_be_withdrawn(table: MemoryTable) -> No
 
     def remove_ours() -> None:
         def fault(call: Call) -> None:
-            # Read once to be compared, and again before it is withdrawn.
+            # The version is read once for the comparison, and again before it is withdrawn.
             if call.method == "get" and call.path == ours:
                 table.store.fault = no_fault
                 table.store.inner.delete(ours)

@@ -33,7 +33,7 @@ from tests.support.records import SCHEMA, data_file
 
 Pb = pb_transaction.Transaction
 
-# The head and rows of the specification's table, as they stand there: same fragment or key / another one.
+# The header and rows of the table in the specification: same fragment or key / different fragment or key.
 COLUMNS = (
     "App | Del | DelFrag | Ovw | CIdx | Rew | Mrg+ | Mrg− | Rst | Rsv | UpdR | UpdC | Prj+ | Prj− | Cfg | SMd | FMd "
     "| TMd | DRep | DOvl | Bas | MWal | Cln"
@@ -63,7 +63,7 @@ ROWS = {
     "table metadata": "· | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | X/· | · | · | · | · | ·",
     "data replacement": "· | · | X/· | X | · | R/· | R | R | X | · | R/· | R/· | X | R | · | · | · | · | R/· | · | · "
     "| X | ·",
-    # Rows that an update moved are told from those that an overlay covers only by reading: it counts as a clash here.
+    # Only reading distinguishes rows moved by an update from rows covered by an overlay, so that this is a conflict.
     "data overlay": "· | · | R/· | X | · | R/· | R | R | X | · | R/· | · | · | R | · | · | · | · | · | · | · | X | ·",
     "update bases": "· | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | · | X/· | · | ·",
     "log": "X | X | X | X | · | · | X | X | X | · | · | · | X | X | · | · | · | · | X | X | · | X/· | X",
@@ -161,7 +161,7 @@ OURS: dict[str, Operation] = {
     "clone": CLONE,
 }
 THEIRS: dict[str, tuple[Operation, Operation]] = {
-    # The same fragment, key or field; another one.
+    # The same fragment, key, or field; a different one.
     "App": (Append(fragments=()),) * 2,
     "Del": (_delete(0), _delete(3)),
     "DelFrag": (_delete(whole=(0,)), _delete(whole=(3,))),
@@ -195,7 +195,7 @@ CELLS = [
 
 
 def _without_rows(verdict: Verdict) -> Verdict:
-    """What is left of a verdict when the rows of a delete are not known."""
+    """Return the verdict if the rows of a delete are unknown."""
     return Verdict.RETRYABLE if verdict is Verdict.MERGEABLE else verdict
 
 
@@ -227,7 +227,7 @@ def test_conflict_matrix_has_a_row_for_every_operation() -> None:
         assert row.keys() == executable
     for operation in (*OURS.values(), *(theirs for pair in THEIRS.values() for theirs in pair)):
         assert set(lines_of(operation)) <= executable
-    # No operation is missing in the rows of the specification.
+    # No operation is missing from the rows of the specification.
     assert {line for ours in ROWS for line in lines_of(OURS[ours])} == executable
 
 
@@ -332,7 +332,7 @@ def test_unknown_operation_is_never_checked_as_the_new_operation() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
-        # One name is a conflict whatever it is on; one field is not.
+        # The same index name conflicts on any field; the same field does not conflict.
         (_index(0), _index(3, field_id=1), Verdict.RETRYABLE),
         (_index(0), _index(0, name="j"), Verdict.COMPATIBLE),
         (CreateIndex(new_indices=()), _index(0), Verdict.COMPATIBLE),
@@ -402,7 +402,7 @@ _NONE = bytes(32)
         (_keys(1), _bloom(_NONE * 2), True),
         (_bloom(_BLOCK + _NONE), _bloom(_BLOCK + _NONE), True),
         (_bloom(_BLOCK + _NONE), _bloom(_NONE + _BLOCK), False),
-        # Seven common words of eight: no key sets only those.
+        # Seven of eight words are equal, but no key sets only those.
         (_bloom(_BLOCK + _NONE), _bloom(_OTHER_BIT + _NONE), False),
         (_bloom(_BLOCK + _NONE), _bloom(_NONE * 2, probability=0.1), True),
         (_bloom(_BLOCK + _NONE), _bloom(_NONE), True),

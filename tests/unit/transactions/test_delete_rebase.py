@@ -29,7 +29,7 @@ Rows = dict[int, BitMap]
 
 
 class Table:
-    """Three fragments of ten rows in memory."""
+    """A table in memory of three fragments of ten rows."""
 
     def __init__(self) -> None:
         self.store = FaultyStore(MemoryStore())
@@ -49,7 +49,7 @@ class Table:
         return self.commit(planned_delete(self.log, version, rows), rows if known else None, **options)
 
     def hidden(self) -> dict[int, list[int]]:
-        """The rows that the latest version hides."""
+        """Return the rows deleted in the latest version."""
         manifest = self.log.read(self.log.latest())
         return {fragment_id: list(rows) for fragment_id, rows in deleted_rows(self.log, manifest).items()}
 
@@ -57,7 +57,7 @@ class Table:
         return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list(f"table/{directory}"))
 
     def referenced(self) -> set[str]:
-        """Deletion files of all versions."""
+        """Return the deletion files of all versions."""
         return {
             each.deletion_file.name(each.id)
             for name in self.log.newer_than(0)
@@ -85,7 +85,7 @@ def test_stale_delete_of_different_rows_is_merged(table: Table) -> None:
     assert table.hidden() == {0: [3, 5, 6], 1: [1], 2: []}
     first, second, _ = outcome.manifest.fragments
     merged, own = first.deletion_file, second.deletion_file
-    # A merged file is a bitmap of the version it was merged with; the other stays as it was planned.
+    # A merged file is a bitmap with the version with which it was merged; the other file remains as planned.
     assert (merged.file_type, merged.read_version, merged.num_deleted_rows) == (DeletionFileType.BITMAP, 2, 3)
     assert (own.file_type, own.read_version) == (DeletionFileType.ARROW, 1)
 
@@ -100,7 +100,7 @@ def test_merged_delete_records_the_version_it_was_merged_with(table: Table) -> N
     assert f"3-{stale.uuid}.txn" in table.names("_transactions")
     assert stale.file_name not in table.names("_transactions")
     assert recorded.operation.updated_fragments[0].deletion_file.num_deleted_rows == 2
-    # The same change is recognised although its read version changed.
+    # The same change is recognized although its read version changed.
     assert isinstance(table.commit(stale, {0: BitMap([3])}), AlreadyCommitted)
 
 
@@ -128,7 +128,7 @@ def test_delete_that_needs_no_merge_keeps_its_read_version(table: Table) -> None
     assert table.hidden() == {0: [3], 1: [5], 2: []}
 
 
-def test_row_deleted_by_both_deletes_is_a_conflict(table: Table) -> None:
+def test_deletes_of_the_same_row_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3, 4])})
     table.delete({0: BitMap([4, 5])})
     _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both changes delete row 4 of fragment 0")
@@ -136,7 +136,7 @@ def test_row_deleted_by_both_deletes_is_a_conflict(table: Table) -> None:
     assert table.log.latest().version == 2
 
 
-def test_stale_delete_with_unknown_rows_is_a_conflict(table: Table) -> None:
+def test_stale_delete_with_unknown_rows_conflicts(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     _conflict(table.commit(stale), "'delete'")
@@ -156,13 +156,13 @@ def test_deletes_that_together_cover_a_fragment_remove_the_fragment(table: Table
     assert table.log.read_version(3).message.max_fragment_id == 2
 
 
-def test_stale_delete_of_a_removed_fragment_is_a_conflict(table: Table) -> None:
+def test_stale_delete_of_a_removed_fragment_conflicts(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap(range(10))})
     _conflict(table.commit(stale, {0: BitMap([3])}), "removed fragment 0")
 
 
-def test_stale_delete_of_a_whole_changed_fragment_is_a_conflict(table: Table) -> None:
+def test_stale_delete_of_all_rows_of_a_changed_fragment_conflicts(table: Table) -> None:
     rows = {0: BitMap(range(10)), 1: BitMap([1])}
     stale = planned_delete(table.log, 1, rows)
     table.delete({0: BitMap([3])})
@@ -170,7 +170,7 @@ def test_stale_delete_of_a_whole_changed_fragment_is_a_conflict(table: Table) ->
 
 
 def _update(table: Table, *, path: str) -> None:
-    """Version 2: another writer's update, which hid row 5 of fragment 0; another ``path`` holds its columns anew."""
+    """Create version 2 by another writer's update, which deletes row 5 of fragment 0 and may replace its data file."""
     theirs = planned_delete(table.log, 1, {0: BitMap([5])}).operation.updated_fragments[0]
     is_anew = theirs.message.files[0].path != path
     theirs.message.files[0].path = path
@@ -189,7 +189,7 @@ def test_stale_delete_is_merged_with_updates_of_different_rows(table: Table) -> 
     assert table.hidden() == {0: [3, 5], 1: [], 2: []}
 
 
-def test_stale_delete_in_a_fragment_with_changed_files_is_a_conflict(table: Table) -> None:
+def test_stale_delete_in_a_fragment_with_changed_files_conflicts(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path="other.lance")
     _conflict(table.commit(stale, {0: BitMap([3])}), "that version changed the data files of fragment 0")
@@ -214,7 +214,7 @@ def test_many_stale_deletes_are_committed_one_after_another(table: Table) -> Non
 
 
 class Racer:
-    """Commits a delete of another row right before each of the first attempts to create a version."""
+    """A writer that deletes another row right before each of the first attempts to create a version."""
 
     def __init__(self, table: Table, rows: list[int]) -> None:
         self.table = table
@@ -238,7 +238,7 @@ def test_delete_that_loses_races_is_merged_again_without_leftovers(table: Table)
     recorded = read_transaction(table.log, table.log.read_version(5))
     assert (recorded.uuid, recorded.read_version) == (stale.uuid, 4)
     assert [name for name in table.names("_transactions") if stale.uuid in name] == [recorded.file_name]
-    # The file that the delete was planned with is left to a cleanup, the merged ones that lost are not.
+    # The planned deletion file is left to a cleanup; the merged files of failed attempts are removed.
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 
 
@@ -251,7 +251,7 @@ def test_delete_that_gives_up_leaves_only_its_planned_deletion_files(table: Tabl
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 
 
-def test_row_deleted_by_a_race_winner_is_a_conflict_without_leftovers(table: Table) -> None:
+def test_delete_of_a_row_deleted_by_a_race_winner_conflicts_and_leaves_no_files(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 9])
@@ -273,7 +273,7 @@ def test_delete_with_an_unknown_outcome_removes_no_files(table: Table) -> None:
     assert isinstance(table.commit(stale, {0: BitMap([9])}), Unknown)
     table.store.fault = lambda call: None
     assert not [call for call in table.store.calls if call.method == "delete"]
-    # It had landed.
+    # The commit had taken effect.
     assert table.hidden()[0] == [1, 9]
 
 
@@ -305,7 +305,7 @@ def test_failure_while_merging_deletes_leaves_no_files(table: Table) -> None:
         table.commit(stale, rows)
     table.store.fault = lambda call: None
     assert table.log.latest().version == 2
-    # Removing failed too: that is best effort, and cleanup finds the file.
+    # The removal also failed; it is best effort, and a cleanup finds the file.
     assert set(before) <= set(table.names("_deletions"))
 
 

@@ -23,7 +23,7 @@ NUMBER = FIRST_DETACHED_VERSION | 7
 
 
 class Table:
-    """A table in memory at version 1; its detached versions get the number ``NUMBER``."""
+    """A table in memory at version 1, whose detached versions get the number ``NUMBER``."""
 
     def __init__(self, naming: ManifestNaming = ManifestNaming.V2) -> None:
         self.store = FaultyStore(MemoryStore())

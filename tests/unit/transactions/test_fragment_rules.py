@@ -65,7 +65,7 @@ def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ..
 
 @pytest.mark.parametrize("own", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 @pytest.mark.parametrize("added", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
-def test_data_files_of_all_versions_except_0_1_mix(own: LanceFileVersion, added: LanceFileVersion) -> None:
+def test_data_files_of_all_versions_except_0_1_can_be_mixed(own: LanceFileVersion, added: LanceFileVersion) -> None:
     _check_fragments(fragment(file_version=added), file_version=own)
 
 

@@ -1,4 +1,4 @@
-"""What operations report about themselves, and what each of them refuses when it is applied."""
+"""What operations report about themselves, and what they refuse when they are applied."""
 
 from dataclasses import replace
 
@@ -71,19 +71,19 @@ LEGACY = LanceFileVersion.V0_1
 
 
 def in_version(current: Manifest, version: str) -> Manifest:
-    """The table in another data file format."""
+    """Return the table in another data file format."""
     current.message.data_format.version = version
     return current
 
 
 def legacy_part(*field_ids: int) -> Fragment:
-    """A fragment with one file in format 0.1."""
+    """Return a fragment with one file in format 0.1."""
     file = data_file("old.lance", field_ids=field_ids, column_indices=(), file_version=LEGACY)
     return Fragment.of([file], physical_rows=10)
 
 
 def widened(number: int, path: str = "c") -> Fragment:
-    """A fragment with a second file that holds field 2."""
+    """Return a fragment with a second file that contains field 2."""
     return with_files(part(number), column_file(f"f{number}.lance", 0, 1), column_file(path, 2))
 
 
@@ -92,7 +92,7 @@ def replacing(fragment_id: int, *field_ids: int, **changes: object) -> DataRepla
     return DataReplacement(replacements=(Replacement(fragment_id=fragment_id, new_file=file),))
 
 
-# ── What most operations answer ──────────────────────────────────────────────────────────────────────────────────────
+# ── Defaults of most operations ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_operation_without_overrides_returns_the_defaults() -> None:
@@ -198,7 +198,7 @@ def test_row_lineage_stored_in_separate_files_is_taken_from_the_table() -> None:
 COPY = Clone(is_shallow=False, ref_version=3, ref_path="/source", branch_name="b", is_copied=True)
 
 
-def test_clone_describes_what_it_copies() -> None:
+def test_clone_reports_the_location_and_version_of_its_source() -> None:
     assert COPY.cloned_version == ("/source", 3)
 
 
@@ -368,7 +368,7 @@ def test_overwrite_in_format_0_1_cannot_get_other_field_ids() -> None:
 
 
 def carrying(*ids: int) -> Fragment:
-    """A new fragment that brings row ids along."""
+    """Return a new fragment that contains row ids."""
     source = stable_table(max(ids) + 1).fragments[0]
     message = fragment(len(ids)).message
     message.inline_row_ids = source.message.inline_row_ids
@@ -444,5 +444,5 @@ def test_update_of_base_paths_lists_the_base_paths_that_it_adds() -> None:
     assert UpdateBases(new_bases=(base,)).added_bases() == (base,)
 
 
-def test_delete_removes_whole_fragments() -> None:
+def test_delete_may_remove_entire_fragments() -> None:
     assert Delete(updated_fragments=(), deleted_fragment_ids=(4,), predicate="true").removed_fragments() == {4}

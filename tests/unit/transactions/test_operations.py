@@ -109,7 +109,7 @@ def test_delete_operation_changes_only_deletion_files() -> None:
     stale = _part(1, deleted=4)
     made = sealed(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))
     assert [(each.id, each.num_live_rows) for each in made.fragments] == [(0, 10), (1, 6)]
-    # The fragment's files are the table's, not those of the record.
+    # The files of the fragment are those of the table, not those of the record.
     assert made.message.fragments[1].files == current.message.fragments[1].files
     assert made.index_section == current.index_section
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (2, 1)
@@ -160,7 +160,7 @@ def test_rewrite_of_only_deleted_rows_produces_no_fragment() -> None:
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
-def test_rewritten_fragment_without_live_rows_may_be_gone_already() -> None:
+def test_rewritten_fragment_without_live_rows_may_already_be_removed() -> None:
     gone, kept = _part(0, deleted=10), _part(1)
     made = sealed(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
     assert [each.id for each in made.fragments] == [2]

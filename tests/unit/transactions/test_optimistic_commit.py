@@ -36,7 +36,7 @@ from tests.support.records import append, fragment, overwrite
 
 
 class Table:
-    """A table in memory, its store's faults, and the waits of the commit loop."""
+    """A table in memory, the faults of its store, and the waiting times of the commit loop."""
 
     def __init__(self) -> None:
         self.store = FaultyStore(MemoryStore())
@@ -158,7 +158,7 @@ def test_table_created_with_v1_manifest_names_keeps_the_naming_scheme() -> None:
     ]
 
 
-# ── One transaction commits once ──────────────────────────────────────────────────────────────────────────────────
+# ── A transaction is committed once ──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("operation", ["append", "overwrite", "create"])
@@ -275,7 +275,7 @@ def test_commit_timeout_ends_the_retries(table: Table) -> None:
     assert outcome == Contended(1)
 
 
-def test_two_concurrent_creates_make_one_table() -> None:
+def test_two_concurrent_creates_create_one_table() -> None:
     table = Table()
     _before_create(table, lambda: table.made(overwrite(fragment())))
     assert table.commit(overwrite(fragment()), create_only=True) == TableExists(1)
@@ -355,7 +355,7 @@ def test_unreadable_manifest_after_a_failed_create_leaves_the_outcome_unknown(
     assert outcome.version == 2
     assert transaction.file_name in table.transaction_files()
     assert not [call for call in table.store.calls if call.method == "delete"]
-    # Whatever the outcome was, committing again makes it exactly one version.
+    # Regardless of the outcome, committing again leads to exactly one version.
     table.store.fault = lambda call: None
     assert isinstance(table.commit(transaction), (Committed, AlreadyCommitted))
     assert table.versions() == [1, 2]
@@ -377,7 +377,7 @@ def test_create_refused_although_no_version_exists_is_repeated(table: Table) -> 
     assert len(table.waits) == 2
 
 
-def test_errors_before_the_commit_are_raised_and_leave_nothing(table: Table) -> None:
+def test_errors_before_the_commit_are_raised_and_leave_no_files(table: Table) -> None:
     for method in ("list_names", "get"):
         table.store.fault = _failing((method, "", When.BEFORE))
         with pytest.raises(StorageError, match="injected"):
@@ -403,7 +403,7 @@ def test_failed_version_hint_write_does_not_fail_the_commit(table: Table) -> Non
     assert table.made(append(fragment(), read_version=2)) == 3
 
 
-# ── What is checked ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Checks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_error_between_the_steps_of_a_commit_leaves_no_files(table: Table) -> None:
@@ -440,7 +440,7 @@ def test_refused_fragment_leaves_no_transaction_file(table: Table) -> None:
     assert table.versions() == [1]
 
 
-def test_version_without_a_transaction_is_a_conflict(table: Table) -> None:
+def test_version_without_a_transaction_conflicts(table: Table) -> None:
     draft = ManifestDraft(table.log.read_version(1))
     sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=0)
     message = sealed.manifest.message
@@ -454,7 +454,7 @@ def test_version_without_a_transaction_is_a_conflict(table: Table) -> None:
     assert table.made(append(fragment(), read_version=2)) == 3
 
 
-def test_unknown_operations_are_a_conflict(table: Table) -> None:
+def test_unknown_operations_conflict(table: Table) -> None:
     data = pb_transaction.Transaction(uuid="x").SerializeToString() + bytes.fromhex("c20700")
     sealed = ManifestDraft(table.log.read_version(1)).seal(transaction=data, transaction_file="1-x.txn", timestamp_ns=0)
     table.log.create(ManifestName(2, ManifestNaming.V2), sealed.data)
@@ -508,7 +508,7 @@ def test_append_commit_makes_as_few_requests_as_possible(table: Table) -> None:
     assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
     table.commit(append(fragment(), read_version=2), known=outcome.manifest)
     assert _requests(table) == ["list_names", "put", "put_if_absent", "list_names"]
-    # One newer version: it alone is read.
+    # There is one newer version, and only that version is read.
     table.commit(append(fragment(), read_version=2), known=outcome.manifest)
     assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
 

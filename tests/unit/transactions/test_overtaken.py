@@ -107,7 +107,7 @@ def test_commit_that_other_writers_build_on_immediately_is_kept(change: str, num
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_is_kept_when_the_listing_misses_the_version_built_on_it(
+def test_commit_is_kept_if_the_listing_misses_the_version_built_upon_it(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table()
@@ -131,7 +131,7 @@ def test_commit_built_upon_is_kept_although_a_cleanup_removed_its_version(change
     table.act_at_create(lambda: _overtake(table, num_commits), When.AFTER)
     outcome = table.commit(CHANGES[change](table))
     if num_commits > 1 and change in ("delete", "config"):
-        # What was removed or set may have been removed or set by others as well.
+        # Other writers may have removed or set the same things.
         assert isinstance(outcome, Unknown)
     else:
         assert isinstance(outcome, Committed)
@@ -242,7 +242,7 @@ def test_creation_overtaken_by_another_table_is_not_acknowledged() -> None:
 
     fresh.act_at_create(create_and_grow)
     outcome = fresh.commit(overwrite(fragment()), create_only=True)
-    # Versions 1 and 2 of the other table are gone, one of which this one might have become.
+    # Versions 1 and 2 of the other table were removed, and this version might have been one of them.
     assert isinstance(outcome, Unknown)
     assert fresh.versions() == [1, 3]
     assert table.versions() == [1]
@@ -282,7 +282,7 @@ def test_failure_to_list_after_the_create_leaves_the_outcome_unknown() -> None:
 
 
 def _lose_the_answer(table: Table, meanwhile: Callable[[], object], *, says_exists: bool, in_flight: bool) -> None:
-    """The next create takes effect; its answer is lost, or it is sent twice and the second is told "exists"."""
+    """Make the next create succeed with a lost response, or be sent twice, so that the response is "exists"."""
     inner = table.store.inner.put_if_absent
 
     def put_if_absent(path: str, data: object, **durability: object) -> object:
@@ -323,7 +323,7 @@ def test_out_of_order_version_leaves_the_outcome_of_a_lost_response_unknown() ->
 
 
 def _restore_what_is_cleaned_up(table: Table, then: Callable[[], object] = lambda: None) -> CommitOutcome:
-    """Restore version 1, which a cleanup removes with its files right before version 3 is created from it."""
+    """Restore version 1, which a cleanup removes with its files right before version 3 is created."""
     restore = Transaction(read_version=2, operation=Restore(version=1))
     old = table.paths()
     assert isinstance(table.commit(_replace_rows(table)), Committed)

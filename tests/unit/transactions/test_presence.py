@@ -37,7 +37,7 @@ WIDE = replace(SCHEMA, fields=(*SCHEMA.fields, C))
 
 
 class Lineage:
-    """A table of two fragments at version 3, and what transactions make of its versions."""
+    """A table of two fragments at version 3, and versions derived from it by transactions."""
 
     def __init__(self) -> None:
         self.store = FaultyStore(MemoryStore())
@@ -45,7 +45,7 @@ class Lineage:
         self.start = self.record(table(part(0), part(1), max_fragment_id=1))
 
     def record(self, manifest: Manifest) -> Manifest:
-        """Store a version, without a transaction unless it has one inline."""
+        """Store a version, without a transaction file unless the transaction is inline."""
         data = serialize_manifest_file(
             manifest.message, index_section=manifest.index_section, transaction=manifest.transaction
         )
@@ -56,7 +56,7 @@ class Lineage:
         return ManifestName(manifest.version, ManifestNaming.V2)
 
     def make(self, operation: Operation, on: Manifest) -> tuple[Transaction, Manifest]:
-        """The version that an operation makes of another one, stored."""
+        """Apply an operation to a version, and store and return the resulting version."""
         transaction = Transaction(read_version=on.version, operation=operation)
         sealed = operation.apply(transaction.context(on, self.log)).seal(
             transaction=transaction.serialize(), transaction_file=transaction.file_name, timestamp_ns=1
@@ -65,7 +65,7 @@ class Lineage:
         return transaction, self.log.read_version(sealed.manifest.version)
 
     def hiding(self, fragment_id: int, *rows: int) -> Fragment:
-        """A fragment with a deletion file that lists these rows."""
+        """Return a fragment with a deletion file that lists these rows."""
         message = write_deletion_file(
             self.store, "table", fragment_id=fragment_id, read_version=3, offsets=BitMap(rows), durable=False
         )
@@ -104,7 +104,7 @@ def test_next_version_removed_after_its_listing_raises_version_not_found(lineage
 
 
 def settings_only(lineage: Lineage, count: int) -> tuple[Transaction, list[Manifest]]:
-    """Versions that change settings, each built on the one before; the first one is ours."""
+    """Create consecutive versions that change settings; the first version is ours."""
     ours, made = lineage.make(setting("ours"), lineage.start)
     versions = [made]
     for number in range(count):
@@ -132,7 +132,7 @@ def test_chain_with_an_out_of_order_version_leaves_presence_uncertain(lineage: L
 
 
 def replaced(manifest: Manifest, *, config: dict[str, str]) -> Manifest:
-    """The version with other settings."""
+    """Return the version with other settings."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.config.clear()
@@ -140,11 +140,11 @@ def replaced(manifest: Manifest, *, config: dict[str, str]) -> Manifest:
     return replace(manifest, message=message)
 
 
-# ── What the next transaction makes of a version ─────────────────────────────────────────────────────────────────────
+# ── Evidence in the next transaction ─────────────────────────────────────────────────────────────────────
 
 
 def next_of(theirs: Operation, made: Manifest) -> Manifest:
-    """A next version with other settings, whose transaction says something else."""
+    """Return a next version with other settings, whose transaction describes a different change."""
     following = replaced(made, config={"theirs": "value"})
     following.message.version += 1
     return replace(following, transaction=Transaction(read_version=made.version, operation=theirs).serialize())

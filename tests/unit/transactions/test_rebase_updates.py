@@ -22,7 +22,7 @@ Rows = dict[int, BitMap]
 
 @pytest.fixture
 def log() -> VersionLog:
-    """Three fragments of ten rows."""
+    """A table of three fragments of ten rows."""
     log = VersionLog(MemoryStore(), "table")
     _commit(log, overwrite(fragment(), fragment(), fragment()))
     return log
@@ -33,7 +33,7 @@ def _commit(log: VersionLog, transaction: Transaction, rows: Rows | None = None)
 
 
 def _planned(log: VersionLog, rows: Rows, *, num_new: int = 1) -> Transaction:
-    """An update of these rows of version 1."""
+    """Plan an update of these rows on version 1."""
     delete = planned_delete(log, 1, rows)
     operation = Update(
         updated_fragments=delete.operation.updated_fragments,
@@ -68,7 +68,7 @@ def test_updates_and_deletes_of_different_rows_are_merged_in_both_orders(log: Ve
     assert _hidden(log)[0] == [3, 5, 7]
 
 
-def test_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
+def test_two_updates_of_the_same_row_are_not_merged(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap([3, 4])})
     _commit(log, _planned(log, {0: BitMap([4])}), {0: BitMap([4])})
     outcome = _commit(log, stale, {0: BitMap([3, 4])})
@@ -77,7 +77,7 @@ def test_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     assert "both changes delete row 4 of fragment 0" in outcome.reason
 
 
-def test_stale_update_whose_updated_rows_are_unknown_is_a_conflict(log: VersionLog) -> None:
+def test_stale_update_with_unknown_rows_conflicts(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap([3])})
     _commit(log, _planned(log, {0: BitMap([4])}), {0: BitMap([4])})
     assert isinstance(_commit(log, stale), Conflicted)
@@ -92,7 +92,7 @@ def test_updates_that_together_empty_a_fragment_remove_the_fragment(log: Version
     assert [each.id for each in outcome.manifest.fragments] == [1, 2, 3, 4]
 
 
-def test_stale_update_in_a_fragment_with_rewritten_columns_is_a_conflict(log: VersionLog) -> None:
+def test_stale_update_in_a_fragment_with_rewritten_columns_conflicts(log: VersionLog) -> None:
     rows = {0: BitMap([3])}
     stale = _planned(log, rows)
     first = log.read_version(1).fragments[0]
@@ -119,6 +119,6 @@ def test_fragments_that_changed_since_an_index_build_are_removed_from_the_new_in
     outcome = commit_transaction(log, transaction, CommitOptions(), known=known)
     assert isinstance(outcome, Committed)
     assert coverage(outcome.manifest.index_section) == {"a": [0, 1, 2], "b": [1, 2]}
-    # The recorded transaction says the same.
+    # The recorded transaction contains the same coverage.
     recorded = Transaction.parse(outcome.manifest.transaction, "t").operation
     assert section(*recorded.new_indices) == outcome.manifest.index_section

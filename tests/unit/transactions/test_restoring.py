@@ -27,7 +27,7 @@ def commit(log: VersionLog, transaction: Transaction) -> None:
 
 @pytest.fixture
 def log() -> VersionLog:
-    """A table whose first version has a data file, and whose second hides a row of it."""
+    """A table whose first version has a data file, and whose second version deletes one of its rows."""
     made = VersionLog(MemoryStore(), "table")
     commit(made, overwrite(fragment(path="a.lance")))
     made.store.put("table/data/a.lance", b"rows")

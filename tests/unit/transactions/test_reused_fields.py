@@ -17,7 +17,7 @@ ROWS = pa.table({"k": [9], "v": [5]})
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A table whose column v lies in files of its own, so that its id is free once it is dropped."""
+    """A table whose column v is in separate files, so that its field id is free after the column is dropped."""
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"k": [0, 1, 2]}), uri)
     lance.dataset(uri).add_columns({"v": "k + 1"})

@@ -19,7 +19,7 @@ A, B = index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap")
 
 
 def _of(source: Manifest, naming: ManifestNaming) -> NewTable:
-    """A clone of a version is to have manifests of that naming."""
+    """Return a clone operation with the given manifest naming scheme."""
     return NewTable(naming=naming, stable_row_ids=False, source=source)
 
 
@@ -168,7 +168,7 @@ def test_deep_clones_are_not_committed() -> None:
 
 def _log(*absorbed: pb_table.CompactedSsTable) -> pb_table.IndexMetadata:
     entry = index("__lance_mem_wal", (), None, "MemWal")
-    # Field 2 stands for what is not defined here.
+    # Field 2 represents fields that are not defined here.
     entry.index_details.value = (
         b"\x10\x01" + pb_table.MemWalIndexDetails(compacted_sstables=absorbed).SerializeToString()
     )

@@ -48,7 +48,7 @@ def test_transaction_with_a_malformed_uuid_is_refused(uuid: str) -> None:
 
 
 def test_unknown_operation_is_named_and_not_committed() -> None:
-    # Field 120, length-delimited, empty.
+    # Field 120, length-delimited and empty.
     data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
     transaction = Transaction.parse(data, "t")
     assert transaction.operation == CarriedOperation()

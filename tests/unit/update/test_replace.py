@@ -28,7 +28,7 @@ UUID = "11111111-2222-4333-8444-555555555555"
 
 
 def _rows(**days: list[int]) -> pa.Table:
-    """Rows by day: ``_rows(d1=[10, 11])`` has two rows of day 1."""
+    """Return rows by day: ``_rows(d1=[10, 11])`` has two rows of day 1."""
     pairs = [(int(day[1:]), value) for day, values in days.items() for value in values]
     return pa.table({"day": pa.array([each[0] for each in pairs], pa.int64()), "v": [each[1] for each in pairs]})
 
@@ -39,7 +39,7 @@ ROWS = _rows(d1=[10, 11], d2=[20, 21], d3=[30])
 
 @pytest.fixture
 def dataset(uri: str) -> lance_core.LanceDataset:
-    """Five rows of three days in two fragments: [1, 1, 2] and [2, 3]."""
+    """A dataset of five rows of three days in two fragments: [1, 1, 2] and [2, 3]."""
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=3)
 
 
@@ -185,7 +185,7 @@ def test_replacement_that_is_planned_repeatedly_writes_new_rows_and_searches_fra
     monkeypatch.setattr(plan, "_search", counted)
     monkeypatch.setattr(replace, "commit_plan", overtaken)
     dataset.replace_rows("day = 2", _rows(d2=[200]), retry_timeout=timedelta(minutes=5))
-    # The new fragment, the two that were there, and those that the rivals added: each of them once.
+    # The new fragment, the two existing fragments, and those added by the other writers are searched once each.
     assert len(searched) == len(set(searched)) == 1 + 2 + 3
     data_files = [path for path in _files(store) if "/data/" in path]
     assert len(data_files) == sum(len(each.metadata.files) for each in dataset.get_fragments())

@@ -77,7 +77,7 @@ def test_append_without_rows_makes_a_version_without_a_new_fragment(uri: str) ->
 
 
 def _while_another_creates(uri: str, other: pa.Table, rows: pa.Table):
-    """Batches of ``rows``; the dataset appears between the first one and the end."""
+    """Yield the batches of ``rows``, and create the dataset after the first one."""
     yield from rows.to_batches()
     lance_core.write_dataset(other, uri)
 
@@ -169,7 +169,7 @@ def test_incompatible_rows_are_refused_before_anything_is_written(
 def test_required_columns_accept_only_rows_without_nulls(uri: str, store: CountingStore) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
     lance_core.write_dataset(ROWS.cast(schema), uri)
-    # Data declared nullable fits as long as it has no null.
+    # Data declared nullable is accepted if it contains no null.
     assert lance_core.write_dataset(ROWS, uri, mode="append").count_rows() == 6
     before = _data_files(store)
     for rows in (pa.table({"b": ["x"]}), pa.table({"a": pa.array([None], pa.int64()), "b": ["x"]})):

@@ -29,7 +29,7 @@ Encoding = pb21.CompressiveEncoding
 
 
 def chunks_of(*chunks, num_values):
-    """Chunks given as tuples of buffers."""
+    """Return chunks given as tuples of buffers."""
     buffers = []
     for column in zip(*chunks, strict=True):
         sizes = np.array([len(part) for part in column], np.int64)
@@ -55,7 +55,7 @@ def test_flat_bitmaps_start_at_a_byte_boundary_in_every_chunk():
 
 
 @pytest.mark.parametrize(("bits", "num_values"), [(1, 5000), (8, 4097), (128, 1025), (24, 70)])
-def test_flat_round_trips(bits, num_values):
+def test_flat_encoding_round_trips(bits, num_values):
     data = np.random.default_rng(bits).integers(0, 256, -(-num_values * bits // 8), np.uint8)
     encoded = ENCODER.mini_block("flat", FixedWidthBlock(num_values, bits, data), 64)
     assert encoded.num_values.tolist() == [64] * (num_values // 64) + [num_values % 64][: num_values % 64]
@@ -75,19 +75,19 @@ def test_flat_chunk_of_the_wrong_size_raises_corrupt_data():
 AB_C = bytes.fromhex("10000000 12000000 12000000 13000000") + b"abcH"
 
 
-def test_variable_offsets_count_from_the_start_of_the_buffer():
+def test_variable_encoding_offsets_are_relative_to_the_start_of_the_buffer():
     block = DECODER.mini_block(variable(), chunks_of((AB_C,), num_values=[3]))
     assert strings_of(block) == [b"ab", b"", b"c"]
 
 
-def test_variable_writes_the_specified_bytes_except_for_padding():
+def test_variable_encoding_writes_the_specified_bytes_except_for_padding():
     chunks = reread(ENCODER.mini_block("variable", string_block([b"ab", b"", b"c"]), 4))
     assert chunks.buffers[0].segment(0).tobytes() == AB_C[:-1] + b"\0"
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("num_strings", [1, 7, 8, 9, 100])
-def test_variable_round_trips(dtype, num_strings):
+def test_variable_encoding_round_trips(dtype, num_strings):
     strings = [b"x" * (i * 7 % 23) for i in range(num_strings)]
     block = string_block([b"skipped", *strings], dtype).slice(1, num_strings + 1)
     encoded = ENCODER.mini_block("variable", block, 8)
@@ -98,7 +98,7 @@ def test_variable_round_trips(dtype, num_strings):
     ("offsets", "message"),
     [((8, 20), "decrease or extend past"), ((12, 11), "decrease or extend past"), ((4, 9), "decrease or extend past")],
 )
-def test_variable_with_bad_offsets_raises_corrupt_data(offsets, message):
+def test_variable_encoding_with_bad_offsets_raises_corrupt_data(offsets, message):
     with pytest.raises(CorruptDataError, match=message):
         DECODER.mini_block(variable(), chunks_of((struct.pack("<2I", *offsets) + b"abc",), num_values=[1]))
 

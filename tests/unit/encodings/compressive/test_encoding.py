@@ -1,4 +1,4 @@
-"""Encoded values, in every form of the format, decode to the same values; small cases are compared byte by byte."""
+"""Values encoded in every form of the format decode to the same values; small cases are compared byte by byte."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_encoding_writes_each_form_it_reads_except_general_compression():
         for form in ("mini_block", "per_value", "block")
         if getattr(encoding, form) is not None and getattr(encoding, form).encode is None
     }
-    # Compression goes around what another arm has written: see compress_chunks, compress_values, compress_block.
+    # Compression wraps the output of another arm: see compress_chunks, compress_values, compress_block.
     assert missing == {("general", "mini_block"), ("general", "per_value"), ("general", "block")}
 
 

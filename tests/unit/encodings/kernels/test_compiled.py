@@ -25,7 +25,7 @@ from lance_core.encodings.kernels.segments import Segments
 
 
 def both(monkeypatch, action):
-    """The results of numpy and of the compiled kernel."""
+    """Return the results of the NumPy implementation and of the compiled kernel."""
     results = []
     for switch in ("0", "1"):
         monkeypatch.setenv("LANCE_CORE_COMPILED", switch)
@@ -62,7 +62,7 @@ def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_identically(monk
         np.testing.assert_array_equal(found, expected)
 
 
-def test_unpack_pieces_copies_unpacked_pieces_between_packed_pieces(monkeypatch):
+def test_unpacking_pieces_copies_pieces_that_are_not_packed(monkeypatch):
     values = np.arange(1024, dtype=np.uint16) % 4
     packed = pack_blocks(values[None], 16, 2).view(np.uint8)[0]
     raw = np.array([7, 8, 9, 10], np.uint16)
@@ -166,7 +166,7 @@ def test_fsst_shrinks_urls_to_less_than_a_third():
 
 
 def test_fsst_compresses_with_any_symbol_table():
-    # Symbols that collide, one without bytes, and one that begins like another.
+    # Symbols that collide, an empty symbol, and a symbol that is a prefix of another.
     table = SymbolTable.of(True, (b"", b"abcdefgh", b"abcdefgi", b"abc", b"abcd", b"a", b"ab"))
     data, offsets = _joined([b"abcdefghabcdefgiabcdab", b"zzabc", b"abcdefg"])
     codes, bounds = compress_strings(table, data, offsets)

@@ -13,7 +13,7 @@ MAGIC = 0x46535354
 
 
 def table_of(*symbols: bytes, compressed: bool = True) -> bytes:
-    """A table as pylance lays it out: 2312 bytes, the lengths right behind the symbols."""
+    """Return a table in the layout of pylance: 2312 bytes, with the lengths directly after the symbols."""
     header = (MAGIC << 32 | compressed << 24 | len(symbols)).to_bytes(8, "little")
     body = b"".join(symbol.ljust(8, b"\0") for symbol in symbols) + bytes(map(len, symbols))
     return (header + body).ljust(2312, b"\0")

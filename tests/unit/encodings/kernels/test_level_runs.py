@@ -29,7 +29,7 @@ def test_replace_by_items_repeats_the_levels_of_each_slot():
 
 
 @pytest.mark.usefixtures("implementation")
-def test_replace_by_items_without_empty_slots_closes_nothing():
+def test_replace_by_items_without_empty_slots_returns_no_closed_levels():
     repetition, definition, closed = replace_by_items(np.array([1, 2]), np.array([1, 1], np.uint16), None)
     assert repetition.tolist() == [1, 1, 0]
     assert definition is None

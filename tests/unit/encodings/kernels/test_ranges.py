@@ -5,7 +5,7 @@ import numpy as np
 from lance_core.encodings.kernels.ranges import expand_ranges
 
 
-def test_ranges_are_expanded_in_the_order_given():
+def test_ranges_are_expanded_in_the_given_order():
     assert expand_ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
 
 

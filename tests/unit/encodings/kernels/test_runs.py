@@ -20,7 +20,7 @@ def test_runs_of_several_chunks_are_expanded():
     assert _expand([7, 8, 7], [2, 1, 3], [2, 1], [3, 3]).tolist() == [7, 7, 8, 7, 7, 7]
 
 
-def test_runs_longer_than_their_chunk_are_cut_at_its_end():
+def test_runs_longer_than_their_chunk_are_truncated():
     assert _expand([7, 8, 9], [2, 255, 200], [2, 1], [4, 2]).tolist() == [7, 7, 8, 8, 9, 9]
 
 

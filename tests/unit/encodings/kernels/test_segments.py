@@ -65,13 +65,13 @@ def test_segment_rows_may_be_long_and_unevenly_spaced():
     assert rows.shape == (3, 40)
 
 
-def test_evenly_assigns_the_remaining_bytes_to_the_last_segment():
+def test_evenly_divided_segments_end_with_a_shorter_segment():
     segments = Segments.evenly(DATA, 3, 8)
     assert segments.sizes.tolist() == [8, 8, 4]
     assert segments.segment(2).tobytes() == b"CCCC"
 
 
-def test_interleave_zips_columns():
+def test_interleave_alternates_the_segments_of_columns():
     letters = Segments.back_to_back(np.frombuffer(b"AAAABBCCCC", np.uint8), np.array([4, 2, 4]))
     digits = Segments.back_to_back(np.frombuffer(b"122", np.uint8), np.array([1, 0, 2]))
     joined, positions = interleave([letters, digits])
@@ -87,7 +87,7 @@ def test_interleave_of_no_segments_is_empty():
 
 @pytest.mark.parametrize("num_segments", [1, 2, 5])
 @pytest.mark.parametrize("sizes", [(3, 3, 3), (3, 1, 0), (0, 0, 2), (0, 0, 0), (2, 5, 2)])
-def test_interleave_zips_columns_of_even_and_uneven_segments(num_segments, sizes):
+def test_interleave_alternates_columns_of_even_and_uneven_segments(num_segments, sizes):
     first, middle, last = sizes
     lengths = np.array([first, *[middle] * num_segments, last], np.int64)
     columns = [

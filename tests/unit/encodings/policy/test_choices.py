@@ -1,4 +1,4 @@
-"""Decisions of the write policy that affect sizes and layouts."""
+"""Decisions of the write policy about sizes and layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of blob descriptors: where values are stored, and which rows have none."""
+"""Pages of blob descriptors: where values are stored, and which rows have no value."""
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ def _decode(page, rows=None):
 
 
 def _stored(page) -> list[int]:
-    """The words of the page's only chunk, behind its header of 8 bytes."""
+    """Return the words of the page's only chunk, after its header of 8 bytes."""
     return np.frombuffer(page.buffers[1], np.uint8)[8:].view("<u8").tolist()
 
 

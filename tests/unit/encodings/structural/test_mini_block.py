@@ -20,7 +20,7 @@ from tests.support.encoded_blocks import as_bytes, flat
 FLAT32 = flat(32)
 FLAT16 = flat(16)
 
-# [[1, 2], null, [], [3, null]] as pylance 14.0.2 writes it.
+# [[1, 2], null, [], [3, null]] as written by pylance 14.0.2.
 LISTS = pb21.MiniBlockLayout(
     rep_compression=FLAT16,
     def_compression=FLAT16,
@@ -87,7 +87,7 @@ def test_last_mini_block_chunk_word_has_no_count():
 
 
 def pages_of(counts):
-    """Pages of consecutive numbers: their layouts, and their buffers."""
+    """Return the layouts and the buffers of pages of consecutive numbers."""
     first = np.cumsum(counts) - counts
     pages = [
         encode(Levels(Layers((1,)), None, None, count), np.arange(start, start + count), 1024, count)

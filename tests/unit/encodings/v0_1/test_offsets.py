@@ -1,4 +1,4 @@
-"""Offsets of pages in format 0.1: for any contents of a file, the lengths add up to the range of bytes or items."""
+"""Offsets of pages in format 0.1: for any content of a file, the lengths add up to the range of bytes or items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOW, HIGH = -(2**63), 2**63 - 1
 @pytest.mark.parametrize(
     "words",
     [
-        [0, HIGH, LOW, 10],  # Each difference wraps to something positive or ascends.
+        [0, HIGH, LOW, 10],  # The differences overflow, so that their signs do not reveal descending offsets.
         [0, -5, 3],
         [5, 3],
         [0, 101],

@@ -69,7 +69,7 @@ def test_dictionaries_of_every_item_and_index_type_round_trip(items: pa.Array, i
     ]
 
 
-def test_dictionary_without_room_for_a_null_item_is_refused() -> None:
+def test_dictionary_whose_index_type_has_no_value_for_a_null_item_is_refused() -> None:
     full = _dictionary([0, None], pa.array([f"{index}" for index in range(128)]))
     with pytest.raises(NotSupportedError, match="128 items"):
         encode(full)
@@ -86,7 +86,7 @@ def test_automatic_dictionaries_shift_by_one_and_explicit_ones_do_not() -> None:
     assert decode(encoding, buffers, pa.string(), 4).to_pylist() == [None, "a", None, "a"]
 
 
-def test_dictionary_with_null_indices_by_release_0_16_is_decoded() -> None:
+def test_dictionary_with_null_indices_written_by_release_0_16_is_decoded() -> None:
     items = binary(3, flat(64, 2), flat(8, 3))
     encoding = _message(some_nulls(flat(1, 0), flat(8, 1)), items, 2)
     buffers = [b"\x05", b"\0\1\1", u64(1, 2), b"ab"]

@@ -20,7 +20,7 @@ def test_nullable_kind_depends_on_the_nulls_and_not_on_the_bitmap() -> None:
     assert encode(pa.array([1, None], pa.int8()))[0].nullable.HasField("some_nulls")
     encoding, buffers = encode(pa.array([None, None], pa.int8()))
     assert (encoding, buffers) == (ALL_NULLS, [])
-    # The message itself has to be there although it is empty.
+    # The message must be present although it is empty.
     assert encoding.SerializeToString() == bytes.fromhex("1202 1a00")
 
 

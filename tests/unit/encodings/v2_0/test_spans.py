@@ -18,7 +18,7 @@ def _of(points: list[int]) -> Spans:
 
 
 @given(POINTS)
-def test_spans_of_points_are_runs_that_are_not_adjacent(points: list[int]) -> None:
+def test_adjacent_positions_are_merged_into_one_span(points: list[int]) -> None:
     spans = _of(points)
     assert spans.positions().tolist() == points
     assert spans.total == len(points)
@@ -26,7 +26,7 @@ def test_spans_of_points_are_runs_that_are_not_adjacent(points: list[int]) -> No
 
 
 @given(POINTS, st.integers(0, 60), st.integers(0, 60))
-def test_clipped_spans_count_from_the_start_of_the_window(points: list[int], first: int, second: int) -> None:
+def test_clipped_spans_are_relative_to_the_start_of_the_window(points: list[int], first: int, second: int) -> None:
     start, stop = sorted((first, second))
     clipped = _of(points).clipped(start, stop)
     inside = [point - start for point in points if start <= point < stop]
@@ -34,18 +34,18 @@ def test_clipped_spans_count_from_the_start_of_the_window(points: list[int], fir
 
 
 @given(POINTS)
-def test_covering_spans_contain_the_byte_of_every_bit_once(points: list[int]) -> None:
+def test_covering_spans_contain_the_byte_of_each_bit_exactly_once(points: list[int]) -> None:
     covering = _of(points).covering(8)
     assert covering.positions().tolist() == sorted({point // 8 for point in points})
 
 
 @given(POINTS)
-def test_spans_index_of_numbers_positions_consecutively(points: list[int]) -> None:
+def test_index_of_returns_the_ordinal_of_each_position(points: list[int]) -> None:
     assert _of(points).index_of(np.array(points)).tolist() == list(range(len(points)))
 
 
 @given(POINTS, st.integers(1, 9))
-def test_scaled_spans_cover_the_finer_positions(points: list[int], factor: int) -> None:
+def test_scaled_spans_contain_every_position_in_the_finer_unit(points: list[int], factor: int) -> None:
     finer = [point * factor + part for point in points for part in range(factor)]
     assert _of(points).scaled(factor).positions().tolist() == finer
 

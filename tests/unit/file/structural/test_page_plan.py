@@ -135,7 +135,7 @@ def _edges(segments: list[PageSegment]) -> list[int]:
 @pytest.mark.parametrize(
     ("start", "batch_rows", "expected"),
     [
-        # Batches of up to a page are cut out of one segment each; smaller ones share segments of 1,000 bytes.
+        # Each batch of up to a page comes from one segment; smaller batches share segments of 1,000 bytes.
         (0, 100, [0, 100]),
         (0, 60, [0, 100]),
         (0, 30, [0, 30, 60, 90, 100]),
@@ -144,7 +144,7 @@ def _edges(segments: list[PageSegment]) -> list[int]:
         (0, 1000, [0, 100]),
     ],
 )
-def test_plain_vectors_are_decoded_in_segments_of_whole_batches(
+def test_uncompressed_vectors_are_decoded_in_segments_of_complete_batches(
     start: int, batch_rows: int, expected: list[int]
 ) -> None:
     layout = pb21.PageLayout()

@@ -50,7 +50,7 @@ def test_rows_of_pages_that_cannot_be_joined_are_split_by_page() -> None:
 def test_rows_of_pages_with_equal_layout_are_read_together() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
-    # Page 1 has no wanted row: rows are numbered as if it did not exist.
+    # Page 1 has no requested row, and rows are numbered as if the page did not exist.
     assert _split(columns, [1, 5, 25, 31], keys) == [[([0, 2], [1, 5, 15])], [([3], (1, 2))]]
 
 

@@ -53,7 +53,7 @@ def test_spans_near_each_other_share_a_read_and_are_read_once() -> None:
     assert reads.calls == [[ByteRange(0, 3_000), ByteRange(100_000, 100_100)]]
     run_steps(extents.gather(*spans([(1_500, 2_500), (100_010, 100_020)])), reads)
     assert len(reads.calls) == 1
-    # Reaches beyond what is there: only this span is read.
+    # This span extends beyond the available bytes, and is read separately.
     found = run_steps(extents.gather(*spans([(2_500, 3_500), (10, 20)])), reads)
     assert found.tobytes() == DATA[2_500:3_500] + DATA[10:20]
     assert reads.calls[1:] == [[ByteRange(2_500, 3_500)]]

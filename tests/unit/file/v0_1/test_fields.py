@@ -1,4 +1,4 @@
-"""Segments and reads of columns in format 0.1: many batches are read together, and only the bytes that are needed."""
+"""Segments and reads of columns in format 0.1: many batches are read together, and only the needed bytes are read."""
 
 import numpy as np
 import pyarrow as pa

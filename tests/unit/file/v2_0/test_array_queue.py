@@ -9,7 +9,7 @@ from lance_core.file.v2_0.array_queue import ArrayQueue
 
 
 def _add(queue: ArrayQueue, *sizes: int) -> list[list[int]]:
-    """Lengths of the pages that each array of so many 8-byte values makes due."""
+    """Add arrays of so many 8-byte values, and return the lengths of the pages that each array completes."""
     return [[len(page) for page in queue.add(pa.array(np.arange(size)))] for size in sizes]
 
 
@@ -30,7 +30,7 @@ def test_a_single_array_is_split_into_equal_parts() -> None:
     assert _add(ArrayQueue(0, 1), 3) == [[1, 1, 1]]
 
 
-def test_arrays_without_rows_make_a_page_without_rows() -> None:
+def test_arrays_without_rows_become_a_page_without_rows() -> None:
     queue = ArrayQueue(80, 80)
     assert _add(queue, 0) == [[]]
     assert [len(page) for page in queue.drain()] == [0]

@@ -20,7 +20,7 @@ FILE = np.random.default_rng(1).integers(0, 256, 1_000_000).astype(np.uint8)
 
 
 class _Reads:
-    """Answers requests and counts them."""
+    """Answers and counts read requests."""
 
     def __init__(self) -> None:
         self.rounds: list[list[ByteRange]] = []
@@ -40,7 +40,7 @@ def _wants(spans: list[Spans]) -> Steps[list[bytes]]:
     st.booleans(),
     st.booleans(),
 )
-def test_fetched_runs_are_joined_however_they_are_read(
+def test_fetched_runs_are_joined_regardless_of_how_they_are_read(
     steps: list[tuple[int, int]], is_mapped: bool, equal: bool
 ) -> None:
     starts, stops, position = [], [], 0

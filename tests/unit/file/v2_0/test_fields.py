@@ -28,7 +28,7 @@ class _Footer:
 
 @dataclass
 class _File:
-    """A file in memory with only what reading fields asks for; buffers are not aligned."""
+    """A file in memory with only the parts needed to read fields, and with unaligned buffers."""
 
     schema: Schema
     num_rows: int
@@ -71,7 +71,7 @@ def _old_strings() -> _File:
     schema = schema_from_arrow(pa.schema([("i", pa.int8()), ("s", pa.string()), ("b", pa.large_binary())]))
     file = _File(schema, 4)
     file.add([(4, flat(8), [b"\1\2\3\4"])])
-    # Two pages of offsets over one page of bytes.
+    # Two pages of offsets into one page of bytes.
     file.add([_lists(3, 2, 3), _lists(2, 3, 2)])
     file.add([(5, flat(8), [b"abcde"])])
     file.add([_lists(1, 0, 0, 0, 1)])
@@ -87,7 +87,7 @@ def _rows(file: _File, start: int, stop: int) -> list[list[object]]:
     return found
 
 
-def test_strings_of_pylance_0_12_take_two_columns() -> None:
+def test_strings_of_pylance_0_12_occupy_two_columns() -> None:
     file = _old_strings()
     assert dict(assigned_columns(file, None)) == {0: 0, 1: 1, 2: 3}
     strings, binaries = ["ab", "c", None, "de"], [b"", b"", b"", b"z"]
@@ -141,7 +141,7 @@ def test_large_pages_are_split_at_whole_bytes_of_bitmaps() -> None:
     segments = bits.plan(0, num_rows)
     assert len(segments) == 5
     assert all(part.start % 8 == 0 for part in segments)
-    # Nothing is stored, but 64 words a row are handed out.
+    # Nothing is stored, but 64 words per row are returned.
     assert max(part.stop - part.start for part in nulls.plan(0, num_rows)) * 64 * 8 <= 17 * 1024 * 1024
     assert bits.first_ranges(segments[1])[0].num_bytes == (segments[1].stop - segments[1].start) // 8
 
