@@ -3,7 +3,7 @@
 Error messages and the comparison in ``docs/reference/pylance-surface.md`` both use this table. Keys are written as
 follows:
 
-- ``name``: a class, function, or constant, in whichever module pylance has it
+- ``name``: a class, function, or constant, in any module of pylance
 - ``Class.member``: a member of a class
 - ``lance.module``: a module that does not exist here, or all other absent names of a module
 - ``function(argument)``: an argument, with the name of the function as in the error message or as ``Class.method``

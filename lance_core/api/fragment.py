@@ -139,7 +139,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
         Raises:
             NotFoundError: the file does not exist.
-            SchemaMismatchError: the columns of the file are not those of the dataset.
+            SchemaMismatchError: the columns of the file differ from those of the dataset.
             CorruptDataError: the file is not a data file, or is damaged.
             StorageError: a storage operation failed.
         """

@@ -35,7 +35,7 @@ def cast(arr: pa.Array, target_type: pa.DataType | str, *args: Any, **kwargs: An
         target_type: a type or its name. ``"bfloat16"`` and ``"bf16"`` stand for :class:`BFloat16Type`. Floating-point
             numbers can be cast to bfloat16 and back, and so can fixed-size lists of them.
         *args: further arguments of :func:`pyarrow.compute.cast`, for casts that Arrow performs.
-        **kwargs: the same.
+        **kwargs: further keyword arguments of that function.
 
     Raises:
         InvalidInputError: one of the types is bfloat16 and the other one is not a floating-point type, or two

@@ -97,7 +97,8 @@ def add_computed_columns(
         properties: properties of the transaction.
 
     Raises:
-        InvalidInputError: an expression is invalid, a function fails, or the number of values is not that of the rows.
+        InvalidInputError: an expression is invalid, a function fails, or the number of values differs from the number
+            of rows.
         InvalidSchemaError: a name is repeated, reserved, or not valid.
         SchemaMismatchError: the table already has one of the columns, or a function returns other columns.
         UnsupportedVersionError: files of the table's version cannot store one of the columns.

@@ -28,7 +28,7 @@ class BatchUDF:
     """A function that computes new columns; see :func:`batch_udf`.
 
     Attributes:
-        func: the function, which is given a ``pa.RecordBatch``.
+        func: the function, which receives a ``pa.RecordBatch``.
         output_schema: the schema of the results; None if it is not known yet.
         cache: the checkpoint; None if there is none.
     """

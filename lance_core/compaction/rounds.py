@@ -41,7 +41,7 @@ def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[
 
     Args:
         dataset: a handle to any version of the dataset.
-        lost: the groups that had conflicts; only those of their fragments that still exist are planned.
+        lost: the groups that had conflicts; only their fragments that still exist are planned.
         options: the options of the first plan.
 
     Raises:

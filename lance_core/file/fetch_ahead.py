@@ -7,7 +7,7 @@ ended.
 
 Only the ranges that are known before decoding are fetched. A decoder that needs others requests them itself.
 
-Source: own design.
+Source: our own design.
 """
 
 from __future__ import annotations

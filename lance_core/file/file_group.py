@@ -10,7 +10,7 @@ The gaps are so large that no request covers bytes of two files. A reader of the
 decodes neighboring pages that are encoded alike in one step, so a small file costs little more than its bytes. The
 session keeps how the pages are numbered, and the plans of readers, for later readers of the same files.
 
-Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
+Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["keeping_offsets"]
 
 _BLOCK_BYTES: Final = 32 * 1024
-"""Size of a block in bytes. An object store takes hardly longer to return it than to return a few bytes."""
+"""Size of a block in bytes. An object store returns it almost as fast as a few bytes."""
 
 _MAX_BLOCKS: Final = 64
 """Offsets in more blocks than this are read without neighboring offsets, and are not cached."""

@@ -125,7 +125,7 @@ class S3Store:
         return self._client.wait_for(lambda: self._read_ranges(path, ranges))
 
     def begin_ranges(self, path: str, ranges: Sequence[ByteRange]) -> Future[list[pa.Buffer]]:
-        """Start :meth:`get_ranges` without waiting for it. If the future is cancelled, the requests are aborted."""
+        """Start :meth:`get_ranges` without waiting for it. If the future is canceled, the requests are aborted."""
         future: Future[list[pa.Buffer]] = self._client.start(self._read_ranges(path, ranges))
         return future
 

@@ -95,7 +95,7 @@ class Predicate:
 
         Raises:
             InvalidInputError: as ``refusal``, if DataFusion refuses the predicate too.
-            NotSupportedError: the same.
+            NotSupportedError: as ``refusal``, in the same case.
         """
         # DataFusion is a large package, so it is loaded only by the first predicate that needs it.
         from lance_core.predicate.engine import SqlExpressions

@@ -4,7 +4,7 @@ Reading one row costs more time than reading a row of a range, but a range may c
 Which of the two costs less depends on the distances between the rows, on the size of a row, and on the store. Rows that
 are far apart are therefore divided into clusters, and each cluster is read in the cheaper way.
 
-Source: own design. The times were measured with columns of all formats, on two shared cores.
+Source: our own design. The times were measured with columns of all formats, on two shared cores.
 """
 
 from __future__ import annotations

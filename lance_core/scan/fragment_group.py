@@ -5,11 +5,11 @@ more than their rows. The first group of a scan has one fragment, and each furth
 the first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that does not
 stop early begins with a large group, because opening many files takes no longer than opening one.
 
-Fragments are read alone if their rows are more than those of their data files: overlays, hidden columns, blob values.
-Files whose bytes are copied one after another are read alone, too. In object stores, the requests for the files of a
-group are in flight together.
+Fragments are read alone if their data files do not suffice to read their rows: if they have overlays, hidden columns,
+or blob values. Files whose bytes are copied one after another are read alone, too. In object stores, the requests for
+the files of a group are in flight together.
 
-Source: own design; see :mod:`lance_core.file.file_group`.
+Source: our own design; see :mod:`lance_core.file.file_group`.
 """
 
 from __future__ import annotations

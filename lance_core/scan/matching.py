@@ -2,8 +2,8 @@
 
 The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: row by row
 if few rows match, in ranges if many do. The values of other rows are kept in memory only while they are evaluated, but
-the positions of matching rows, and those of their values that are requested, are collected for many rows. Rows that
-were decoded together are evaluated together, because evaluating a predicate has a fixed cost.
+the positions of matching rows, and those values of the filter's columns that are also requested, are collected for many
+rows. Rows that were decoded together are evaluated together, because evaluating a predicate has a fixed cost.
 
 Rows that cannot match, according to the statistics of a data file, are not read at all. Only files in format 0.1 have
 statistics.

@@ -34,7 +34,7 @@ class ScanStatistics:
     Attributes:
         iops: number of requests that read data.
         requests: the same number as ``iops``.
-        bytes_read: number of bytes that the requests asked for.
+        bytes_read: number of bytes that were requested.
         indices_loaded: 0, like the next four attributes: indices are not searched.
         parts_loaded: 0.
         index_comparisons: 0.

@@ -1,6 +1,6 @@
 """NewValues: the values that an update gives to columns, computed from the old ones by SQL expressions.
 
-Expressions see the values before the update, so that columns can be exchanged. Results are cast to the types of the
+Expressions see the values before the update, so columns can be swapped. Results are cast to the types of the
 columns: numbers and text are converted to each other, fractions are cut off, and a value that does not fit is an error.
 A JSON column is set to JSON, or to text that contains JSON. An expression without columns is evaluated once.
 

@@ -218,7 +218,7 @@ def commit_update(
         progress: records the progress of the commit.
 
     Raises:
-        InvalidInputError: the results are not those of one plan.
+        InvalidInputError: the results do not all belong to the same plan.
         RetryableCommitConflictError: another writer has changed the same rows; plan the update again.
         LanceError: as for :meth:`lance_core.LanceDataset.commit`.
     """
