@@ -1,4 +1,4 @@
-"""What holds for every test: which run by default and in which order, a time limit, and signal handlers of its own."""
+"""Settings for all tests: which tests run by default, their order, a time limit, and separate signal handlers."""
 
 import gc
 import os
@@ -20,17 +20,17 @@ LONGEST_FIRST = ("spark", "dagster", "fault", "interop", "property", "golden", "
 """The folders in the order in which their files are handed out, so that no worker is left with a long one."""
 
 
-# Modules are compiled, and asserts rewritten, once and not in every run and in every process that a test starts, also
-# where Python is told to write no compiled modules.
+# Compile modules and rewrite asserts once, and not in every run and in every process that a test starts, even
+# if Python is configured not to write compiled modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# The first session of a machine starts a process that records classes; tests that are about it start their own.
+# The first session on a machine starts a process that records classes; tests of that process start their own.
 os.environ["LANCE_SPARK_CLASS_ARCHIVE"] = "0"
 
 
 class _FilesAndOneSpark(LoadFileScheduling):
-    """Each file runs in one worker, and all that shares a Spark session in the same one."""
+    """Run each file in one worker, and all files that share a Spark session in the same worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# Before the markers are asked what to run.
+# Before the markers determine which tests run.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_all_but_samples(items)
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Next to nothing of what a collection makes is garbage, and tests that collect garbage need not look at it."""
+    """Disable garbage collection during test collection, and exclude its objects from later garbage collections."""
     gc.disable()
     try:
         return (yield)
@@ -73,7 +73,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _writes_need_not_reach_the_disk() -> Iterator[None]:
-    """No test ends with a loss of power, and those about it record the calls; processes of their own do sync."""
+    """Skip syncs, because tests of power losses only record the calls; processes that tests start do sync."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -81,7 +81,7 @@ def _writes_need_not_reach_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _servers_can_be_interrupted() -> Iterator[None]:
-    """Servers that serve several tests end on SIGINT, however the tests were started."""
+    """Let servers shared by several tests end on SIGINT, regardless of how the tests were started."""
     with own_signal_handlers():
         yield
 
@@ -102,11 +102,11 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both libraries write data overlays, which they do on request only."""
+    """Make both libraries write data overlays, which they do only on request."""
     monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
 
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """A dataset location on local disk where nothing is yet."""
+    """A dataset location on local disk that does not exist yet."""
     return str(tmp_path / "table")

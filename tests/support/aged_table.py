@@ -21,7 +21,7 @@ ROWS = pa.table({"a": range(20), "b": [f"row {i}" for i in range(20)]})
 
 
 class AgedTable:
-    """A table below a directory, with a copy to go back to."""
+    """A table below a directory, with a copy for resetting the table."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -33,7 +33,7 @@ class AgedTable:
         return str(self.root)
 
     def step(self, days_ago: float, action: Callable[["AgedTable"], object]) -> None:
-        """Do something as if it had been that many days ago."""
+        """Run an action as if so many days ago."""
         action(self)
         moment = self.now - days_ago * DAY
         for path in sorted(self.files() - self._known):
@@ -43,7 +43,7 @@ class AgedTable:
         self._known = self.files()
 
     def put(self, path: str, days_ago: float, data: bytes = b"strange") -> None:
-        """Leave a file of that age."""
+        """Create a file of this age."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
@@ -52,15 +52,15 @@ class AgedTable:
         self._known = self.files()
 
     def files(self) -> set[str]:
-        """All files, relative to the root."""
+        """Return all files, relative to the root."""
         return files_below(self.root)
 
     def save(self) -> None:
-        """Make the copy."""
+        """Copy the table."""
         shutil.copytree(self.root, self._copy, copy_function=shutil.copy2)
 
     def go_back(self) -> None:
-        """Be as the copy, at the same place: branches know their source by its path."""
+        """Reset the table to the copy at the same location, because branches record the path of their source."""
         shutil.rmtree(self.root)
         shutil.copytree(self._copy, self.root, copy_function=shutil.copy2)
 
@@ -70,12 +70,12 @@ class AgedTable:
 
 
 def files_below(root: Path) -> set[str]:
-    """All files below a directory, relative to it."""
+    """Return all files below a directory, relative to the directory."""
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
 def directories_below(root: Path) -> set[str]:
-    """All directories below a directory, relative to it."""
+    """Return all directories below a directory, relative to the directory."""
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
 
 

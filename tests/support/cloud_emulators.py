@@ -1,4 +1,4 @@
-"""Google Cloud Storage and Azure Blob Storage in small: the requests that gcsfs and adlfs make, over HTTP.
+"""Small emulators of Google Cloud Storage and Azure Blob Storage for the requests of gcsfs and adlfs.
 
 Both enforce the condition of a create unless they are told to ignore it.
 """
@@ -43,12 +43,12 @@ class Emulator:
 
     @property
     def google_options(self) -> dict[str, str]:
-        """Storage options of ``gs://``."""
+        """Return storage options for ``gs://``."""
         return {"google_base_url": self.endpoint, "google_skip_signature": "true"}
 
     @property
     def azure_options(self) -> dict[str, str]:
-        """Storage options of ``az://``."""
+        """Return storage options for ``az://``."""
         parts = [
             "DefaultEndpointsProtocol=http",
             f"AccountName={ACCOUNT}",
@@ -58,7 +58,7 @@ class Emulator:
         return {"azure_storage_connection_string": ";".join(parts)}
 
     def create(self, path: str, data: bytes, only_if_absent: bool) -> bool:
-        """Put an object; False when the condition forbids it."""
+        """Create an object; return False if the condition is not met."""
         with self._lock:
             self.conditions += only_if_absent
             if only_if_absent and not self.drops_conditions and path in self.objects:
@@ -68,7 +68,7 @@ class Emulator:
             return True
 
     def below(self, container: str, prefix: str, delimiter: str) -> tuple[list[str], list[str]]:
-        """Paths and common prefixes."""
+        """Return paths and common prefixes."""
         start = f"{container}/{prefix}"
         found = sorted(path for path in self.objects if path.startswith(start))
         if not delimiter:
@@ -84,14 +84,14 @@ class Emulator:
 
 @contextmanager
 def google_storage() -> Iterator[Emulator]:
-    """An emulator of Google Cloud Storage's JSON API."""
+    """Run an emulator of the JSON API of Google Cloud Storage."""
     with _running(_Google) as emulator:
         yield emulator
 
 
 @contextmanager
 def azure_storage() -> Iterator[Emulator]:
-    """An emulator of Azure's Blob API."""
+    """Run an emulator of the Blob API of Azure."""
     with _running(_Azure) as emulator:
         yield emulator
 
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     @property
     def emulator(self) -> Emulator:
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def part(self, content: bytes, asked: str | None) -> tuple[int, bytes, dict[str, str]]:
-        """Status, bytes and headers of a read."""
+        """Return status, bytes, and headers of a read."""
         match = _RANGE.fullmatch(asked or "")
         if match is None:
             return 200, content, {}

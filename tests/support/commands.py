@@ -1,4 +1,4 @@
-"""Runs commands of lance-core."""
+"""Running lance-core commands."""
 
 from collections.abc import Callable
 

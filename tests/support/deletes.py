@@ -1,4 +1,4 @@
-"""Deletes of known rows, written as a planner would, for tests of their commits."""
+"""Deletes of known rows, written as by a planner, for tests of commits."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from lance_core.transactions.transaction import Transaction
 
 
 def deleted_rows(log: VersionLog, manifest: Manifest) -> dict[int, BitMap]:
-    """Fragment id to the rows that a version hides, for every fragment."""
+    """Return fragment id -> deleted rows of a version, for every fragment."""
     locator = FileLocator(log.store, log.root, manifest.base_paths, None)
     return {each.id: BitMap(read_deletion_offsets(each, locator)) for each in manifest.fragments}
 
@@ -23,7 +23,7 @@ def deleted_rows(log: VersionLog, manifest: Manifest) -> dict[int, BitMap]:
 def planned_delete(
     log: VersionLog, version: int, rows: Mapping[int, BitMap], *, predicate: str = "test"
 ) -> Transaction:
-    """A delete of these rows (fragment id to physical positions), planned on a version, its files written."""
+    """Plan a delete of these rows (fragment id -> physical positions) on a version, and write its files."""
     manifest = log.read_version(version)
     hidden = deleted_rows(log, manifest)
     updated: list[Fragment] = []

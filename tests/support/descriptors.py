@@ -1,4 +1,4 @@
-"""Counting the descriptors that this process has open."""
+"""The file descriptors that this process has open."""
 
 import gc
 import os
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 
 def open_descriptors() -> dict[str, str]:
-    """Number and target of each open descriptor."""
+    """Return number and target of each open descriptor."""
     gc.collect()
     found = {}
     for number in os.listdir("/proc/self/fd"):
         try:
             found[number] = os.readlink(f"/proc/self/fd/{number}")
         except FileNotFoundError:
-            # That of the listing itself.
+            # The descriptor of the listing itself.
             continue
     return found
 
 
 def descriptors_left_by(act: Callable[[], object], *, times: int = 3) -> set[str]:
-    """Targets of the descriptors that are open after something, and were not before it; done once to warm up."""
+    """Return the targets of descriptors that an action leaves open; the action first runs once to warm up."""
     act()
     before = open_descriptors()
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""A ``dagster dev`` of a test's own, and its GraphQL interface."""
+"""A ``dagster dev`` server for a test, and its GraphQL interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DevServer(WebApi):
         self._log = log
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Ask until the answer is yes; a server that does not answer counts as no."""
+        """Poll until the condition holds; a server that does not respond counts as not fulfilling the condition."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
@@ -38,7 +38,7 @@ class DevServer(WebApi):
             time.sleep(0.5)
 
     def wait_for_run(self, run_id: str) -> str:
-        """The status with which a run ends."""
+        """Wait for a run, and return its final status."""
         self.wait_until(lambda: self.status(run_id) in ("SUCCESS", "FAILURE", "CANCELED"), "the run does not end")
         return self.status(run_id)
 
@@ -47,7 +47,7 @@ class DevServer(WebApi):
 def dev_server(
     start: Callable[..., subprocess.Popen[str]], log: Path, *arguments: str, location: str
 ) -> Iterator[DevServer]:
-    """Start a server, wait until its code location is loaded, and stop every process of it in the end.
+    """Start a server, wait until its code location is loaded, and finally stop all of its processes.
 
     Args:
         start: starts ``dagster`` with some arguments, in a process group of its own.

@@ -22,7 +22,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A code block.
+    """A code block of a page.
 
     Attributes:
         page: the page, relative to the repository.
@@ -38,14 +38,14 @@ class Block:
 
 
 def all_blocks() -> Iterator[Block]:
-    """All blocks with a language; those without show output."""
+    """Return all blocks with a language; blocks without a language show output."""
     for page in PAGES:
         for found in _BLOCK.finditer((ROOT / page).read_text()):
             yield Block(page, found["language"], found["text"], found["reason"])
 
 
 def examples(page: str, language: str = "python") -> list[str]:
-    """The blocks of a page that are run."""
+    """Return the blocks of a page that are run."""
     return [
         block.text for block in all_blocks() if (block.page, block.language, block.reason) == (page, language, None)
     ]

@@ -11,37 +11,37 @@ Encoding = pb21.CompressiveEncoding
 
 
 def as_bytes(data: bytes) -> NDArray[np.uint8]:
-    """A view of bytes."""
+    """Return a view of bytes."""
     return np.frombuffer(data, np.uint8)
 
 
 def words(values: ArrayLike, bits: int) -> FixedWidthBlock:
-    """A block of unsigned integers of so many bits."""
+    """Return a block of unsigned integers with this many bits."""
     return FixedWidthBlock(len(values), bits, np.asarray(values, f"<u{bits // 8}").view(np.uint8))
 
 
 def strings(*values: bytes, dtype: type[np.signedinteger] = np.int32) -> VariableWidthBlock:
-    """A block of these strings, with offsets of this type."""
+    """Return a block of these strings, with offsets of this type."""
     return VariableWidthBlock(np.cumsum([0, *map(len, values)]).astype(dtype), as_bytes(b"".join(values)))
 
 
 def strings_of(block: VariableWidthBlock) -> list[bytes]:
-    """The strings of a block."""
+    """Return the strings of a block."""
     return [block.data[start:stop].tobytes() for start, stop in zip(block.offsets, block.offsets[1:], strict=False)]
 
 
 def flat(bits: int) -> Encoding:
-    """Values of so many bits, one after another."""
+    """Return the flat encoding of values with this many bits."""
     return Encoding(flat=pb21.Flat(bits_per_value=bits))
 
 
 def variable(offset_bits: int = 32) -> Encoding:
-    """Strings whose offsets have so many bits."""
+    """Return the variable encoding of strings whose offsets have this many bits."""
     return Encoding(variable=pb21.Variable(offsets=flat(offset_bits)))
 
 
 def reread(encoded: EncodedChunks) -> Chunks:
-    """Encoded chunks as a reader finds them: padded, and one after another."""
+    """Return encoded chunks as a reader finds them: padded and consecutive."""
     buffers = []
     for pieces in encoded.buffers:
         data, bounds = interleave(pieces)

@@ -14,7 +14,7 @@ MODULES = (pb20, pb21, pb23)
 
 
 def messages_of(container):
-    """Every message type that a file or message declares, at any depth."""
+    """Yield every message type that a file or message declares, at any depth."""
     types = getattr(container, "message_types_by_name", None) or getattr(container, "nested_types_by_name", {})
     for message in types.values():
         yield message
@@ -22,7 +22,7 @@ def messages_of(container):
 
 
 def choices_of(module):
-    """Name of every oneof of a file, with its arms; an optional field is a oneof of its own to protobuf, not to us."""
+    """Return the name and the arms of every oneof in a file, except those that protobuf creates for optional fields."""
     found = {}
     for message in messages_of(module.DESCRIPTOR):
         for oneof in message.oneofs:
@@ -40,11 +40,11 @@ COMPRESSION = "lance.encodings21.CompressiveEncoding.compression"
 LAYOUT = "lance.encodings21.PageLayout.layout"
 
 DECODED = {
-    # Looked up in a registry.
+    # Decoded through a registry.
     ARRAY_ENCODING: {*v2_0.ARMS, *v2_0.STRUCTURE},
     COMPRESSION: {*COMPRESSIVE},
     LAYOUT: {*STRUCTURAL},
-    # Told apart where they are decoded.
+    # Distinguished where they are decoded.
     COLUMN_ENCODING: {"values", "zone_index", "blob"},
     "lance.encodings.Nullable.nullability": {"no_nulls", "some_nulls", "all_nulls"},
     "lance.encodings21.FullZipLayout.details": {"bits_per_value", "bits_per_offset"},
@@ -57,7 +57,7 @@ REFUSED = {
     ARRAY_ENCODING: {arm: rf"{arm}.*not supported" for arm in v2_0.REFUSED},
     COMPRESSION: {arm: rf"{arm}.*not supported" for arm in COMPRESSIVE_NOT_YET},
     LAYOUT: {arm: rf"{arm}.*not supported" for arm in STRUCTURAL_NOT_YET},
-    # The layout of 2.3 is refused as a whole: nothing in it is looked at.
+    # The layout of 2.3 is refused as a whole, without examining its content.
     "lance.encodings23.StructuralPlane.codec": {"dense": _UNSTABLE, "sparse": _UNSTABLE},
     "lance.encodings23.SparseStructuralLayer.layer": {
         "validity": _UNSTABLE,

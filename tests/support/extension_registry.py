@@ -1,4 +1,4 @@
-"""Which library's extension types Arrow uses: pylance and lance_core register types with the same names.
+"""Switching between the Arrow extension types of pylance and lance_core, which have the same names.
 
 pylance's module cannot be imported after another library has registered the types. Therefore, tests that import
 lance_core.arrow import lance.arrow before it.

@@ -1,4 +1,4 @@
-"""FaultProxy: an HTTP proxy before an S3 server that fails the requests it is told to fail.
+"""FaultProxy: an HTTP proxy in front of an S3 server that fails selected requests.
 
 Every request is recorded and numbered; ``plan`` decides for each which fault it meets. The server behind it sees what
 a network would let it see: the whole request, half of it, nothing, or all of it too late.
@@ -27,7 +27,7 @@ _STATUS = {
 
 
 class Fault(Enum):
-    """What becomes of a request."""
+    """The fault of a request."""
 
     BEFORE = "before"
     """Not carried out; the answer is 500."""
@@ -71,7 +71,7 @@ class Request:
 
     @property
     def makes_version(self) -> bool:
-        """Whether it is the commit itself."""
+        """Return whether the request creates a version."""
         return self.conditional and self.path.endswith(".manifest")
 
 
@@ -83,7 +83,7 @@ def no_plan(request: Request) -> None:
 
 
 def fault_at(index: int, fault: Fault) -> Plan:
-    """Fail the request of that number."""
+    """Fail the request with this number."""
     return lambda request: fault if request.index == index else None
 
 
@@ -109,7 +109,7 @@ class FaultProxy:
     _busy: int = 0
 
     def reset(self, plan: Plan = no_plan) -> None:
-        """Forget what came, and follow another plan."""
+        """Forget the recorded requests, and follow another plan."""
         self.settle()
         with self._condition:
             self.requests.clear()
@@ -117,17 +117,17 @@ class FaultProxy:
         self.plan = plan
 
     def release(self) -> None:
-        """Let requests through that were held."""
+        """Let held requests through."""
         self._released.set()
 
     def settle(self) -> None:
-        """Wait until every request that came has been dealt with."""
+        """Wait until all received requests have been handled."""
         self.release()
         with self._condition:
             self._condition.wait_for(lambda: self._busy == 0, timeout=60)
 
     def methods(self) -> list[str]:
-        """Methods of the requests, in order."""
+        """Return the methods of the requests, in order."""
         return [request.method for request in self.requests]
 
     def enter(self, method: str, path: str, conditional: bool) -> Request:
@@ -139,7 +139,7 @@ class FaultProxy:
         return request
 
     def leave(self) -> None:
-        """A request has been dealt with."""
+        """Record that a request has been handled."""
         with self._condition:
             self._busy -= 1
             self._condition.notify_all()
@@ -151,7 +151,7 @@ class FaultProxy:
 
 @contextmanager
 def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
-    """Run a proxy before the server at a URL."""
+    """Run a proxy in front of the server at a URL."""
     server = _Server(("127.0.0.1", 0), _Handler)
     proxy = FaultProxy(f"http://127.0.0.1:{server.server_address[1]}", urlsplit(upstream).netloc)
     server.proxy = proxy
@@ -173,7 +173,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Connections that end are the point of this server."""
+        """Ignore errors of connections, because this server interrupts them on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._hold(body)
 
     def _hold(self, body: bytes) -> None:
-        # The client must have given up: its end of the connection is closed then.
+        # The client must have given up, and have closed its end of the connection.
         select.select([self.connection], [], [], 60)
         self.server.proxy.wait_for_release()
         with suppress(OSError, http.client.HTTPException):
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status, headers, data = self._forward(body)
         if self.command == "HEAD":
-            # All of such an answer is headers, and half of them is no answer.
+            # Such a response consists of headers only, and half of the headers is no response.
             self._reset()
             return
         self._start(status, headers, len(data))
@@ -243,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "Connection: close", "", ""])
         with socket.create_connection((host, int(port)), timeout=60) as upstream:
             upstream.sendall(head.encode() + body[: len(body) // 2])
-            # The server is done with it before the client can come again.
+            # The server has finished the request before the client can retry.
             upstream.shutdown(socket.SHUT_WR)
             while upstream.recv(65536):
                 pass

@@ -1,4 +1,4 @@
-"""FaultyStore: an object store that fails when it is told to.
+"""FaultyStore: an object store that fails on request.
 
 Every call of the store, and of its write streams, is recorded and numbered. A fault raises before the call takes
 effect (the request was lost) or after it (the response was lost). A dry run lists the calls; then a test can fail
@@ -39,7 +39,7 @@ def no_fault(call: Call) -> None:
 
 
 def fault_at(index: int, when: When) -> Fault:
-    """Fail the call of that number."""
+    """Fail the call with this number."""
     return lambda call: when if call.index == index else None
 
 
@@ -111,7 +111,7 @@ class FaultyStore:
         return iter(self.run("list_recursive", prefix, lambda: list(self.inner.list_recursive(prefix))))
 
     def note_ranges(self, path: str, ranges: Sequence[ByteRange]) -> None:
-        """Called with the ranges of every read; for those who count them."""
+        """Receive the ranges of every read; subclasses count them."""
 
     def run(self, method: str, path: str, action: Callable[[], object]):
         call = Call(len(self.calls), method, path)

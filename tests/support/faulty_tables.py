@@ -1,4 +1,4 @@
-"""Copies of a table on disk, and handles on them whose every call goes through a faulty store."""
+"""Copies of a table on disk, and handles on the copies whose calls all go through a faulty store."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.support.faulty_store import FaultyStore
 
 
 def fresh(source: Path) -> Path:
-    """A copy of the table, in place of the last one."""
+    """Return a new copy of the table, which replaces the previous copy."""
     copy = source.parent / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(source, copy)
@@ -17,7 +17,7 @@ def fresh(source: Path) -> Path:
 
 
 def through(store: FaultyStore, root: Path) -> LanceDataset:
-    """A handle on the latest version; only the calls that follow are recorded."""
+    """Return a handle on the latest version; only subsequent calls are recorded."""
     log = VersionLog(store, str(root))
     dataset = LanceDataset.from_manifest(str(root), log, log.read(log.latest()), None)
     store.calls.clear()

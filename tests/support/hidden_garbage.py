@@ -50,7 +50,7 @@ def _list(array: pa.Array, absent: np.ndarray, hidden: np.ndarray) -> pa.Array:
     dtype, count = array.type, len(array)
     offsets = _offsets(array)
     values = _entries(array) if pa.types.is_map(dtype) else array.values
-    # Items of no list are hidden too.
+    # Items that belong to no list are also hidden.
     changes = np.zeros(len(values) + 1, np.int64)
     np.add.at(changes, offsets[:-1][~hidden], 1)
     np.add.at(changes, offsets[1:][~hidden], -1)
@@ -78,7 +78,7 @@ def _fixed(array: pa.Array, absent: np.ndarray, hidden: np.ndarray) -> pa.Array:
     width, count = array.type.bit_width // 8, len(array)
     values = np.frombuffer(array.buffers()[1] or b"", np.uint8)[array.offset * width : (array.offset + count) * width]
     values = values.reshape(count, width).copy()
-    # The greatest number there is, positive where it has a sign.
+    # The largest number, positive if the type is signed.
     values[hidden] = [0xFF] * (width - 1) + [0x7F]
     return pa.Array.from_buffers(array.type, count, [_bitmap(absent), pa.py_buffer(values)])
 

@@ -190,7 +190,7 @@ def written_by_us(name: str) -> bytes:
 
 
 def target_of(data: bytes, table: pa.Table) -> Target:
-    """Open the intact file."""
+    """Return the target for an intact file."""
     reader = _open(data, None)
     schema = schema_from_arrow(table.schema)
     columns: Mapping[int, int] | None = None
@@ -228,7 +228,7 @@ def read(data: bytes, target: Target) -> pa.Table:
 
 
 def outcome(data: bytes, target: Target) -> str:
-    """What reading ends with; anything but the allowed raises."""
+    """Return the outcome of reading; raise if it is not permitted."""
     try:
         found = read(data, target)
     except CorruptDataError:
@@ -239,7 +239,7 @@ def outcome(data: bytes, target: Target) -> str:
         return type(error).__name__
     assert found.schema.equals(schema_to_arrow(target.schema))
     found.validate(full=False)
-    # The only thing that is not checked on reading: bytes of strings are handed on as they are.
+    # Reads do not check the bytes of strings, which are returned unchanged.
     complaint = _complaint(found)
     assert complaint is None or "UTF8" in complaint or "UTF-8" in complaint, complaint
     return "equal" if found.equals(target.expected) else "other values"
@@ -254,7 +254,7 @@ def _complaint(table: pa.Table) -> str | None:
 
 
 def sweep(target: Target, bits: Sequence[int], cuts: Sequence[int]) -> Counter[str]:
-    """Flip each bit, cut at each byte; count what comes of it."""
+    """Flip each bit, truncate at each byte, and count the outcomes."""
     outcomes: Counter[str] = Counter()
     with bounded_memory(len(target.data)):
         for bit in bits:
@@ -277,18 +277,18 @@ def _checked(data: bytes, target: Target, what: str) -> str:
 
 
 class HangError(BaseException):
-    """A case took too long."""
+    """Raised when a case takes too long."""
 
 
 @contextlib.contextmanager
 def time_limit() -> Iterator[None]:
-    """Raise ``HangError`` in a case that does not end; for the main thread."""
+    """Raise ``HangError`` in a case that does not end; only for the main thread."""
 
     def ring(signum: int, frame: object) -> None:
         raise HangError(f"no result after {SECONDS_PER_CASE} seconds")
 
     before = signal.signal(signal.SIGALRM, ring)
-    # The limit of the whole test goes on afterwards.
+    # The time limit of the test continues afterward.
     of_test, _ = signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_CASE)
     try:
         yield
@@ -339,7 +339,7 @@ def value_bits(target: Target) -> range:
 
 
 def main(names: Sequence[str], num_bits: int) -> None:
-    """For a process of its own: damage the values of some files, and print the outcomes."""
+    """Damage the values of some files, and print the outcomes; runs in a separate process."""
     text = io.StringIO()
     for name in names:
         target = target_of(written_by_us(name), TABLES[name])

@@ -45,26 +45,26 @@ class SmallTable:
 
     @property
     def manifest_path(self) -> str:
-        """The file of the latest version."""
+        """Return the path of the latest manifest."""
         return f"{ROOT}/_versions/{manifest_name(self.version)}"
 
     @property
     def manifest_bytes(self) -> bytes:
-        """The latest version's file."""
+        """Return the content of the latest manifest."""
         return bytes(self.store.get(self.manifest_path))
 
     @property
     def log(self) -> VersionLog:
-        """Its versions."""
+        """Return the version log."""
         return VersionLog(self.store, ROOT)
 
     def open(self, version: int | None = None) -> LanceDataset:
-        """A handle."""
+        """Return a handle on the table."""
         manifest = self.log.read(ManifestName(self.version if version is None else version, ManifestNaming.V2))
         return LanceDataset.from_manifest("memory://nowhere/table", self.log, manifest, None)
 
     def with_manifest(self, data: bytes) -> SmallTable:
-        """The table with another file in place of the latest version's; its other files are shared."""
+        """Return the table with another manifest for the latest version; the other files are shared."""
         store = MemoryStore()
         for info in self.store.list_recursive(ROOT):
             store.put(info.path, bytes(self.store.get(info.path)))
@@ -72,7 +72,7 @@ class SmallTable:
         return SmallTable(store, self.version, self.rows)
 
     def with_changes(self, change: Callable[[pb_table.Manifest], object]) -> SmallTable:
-        """The table after a change of the latest version's message."""
+        """Return the table with a change to the message of the latest manifest."""
         file = parse_manifest_file(self.manifest_bytes, "m")
         message = pb_table.Manifest()
         message.CopyFrom(file.message)
@@ -82,7 +82,7 @@ class SmallTable:
 
 
 def small_table(directory: Path, **options: Any) -> SmallTable:
-    """Made by pylance and taken into memory."""
+    """Return a table written by pylance and loaded into memory."""
     uri = str(directory / "small")
     lance.write_dataset(ROWS, uri, max_rows_per_file=3, **options)
     dataset = lance.dataset(uri)
@@ -95,7 +95,7 @@ def small_table(directory: Path, **options: Any) -> SmallTable:
 
 
 def taken_into_memory(directory: Path) -> SmallTable:
-    """A table on disk, as it is, in memory."""
+    """Load a table on disk into memory."""
     store = MemoryStore()
     for path in sorted(directory.rglob("*")):
         if path.is_file():
@@ -106,7 +106,7 @@ def taken_into_memory(directory: Path) -> SmallTable:
 
 
 def use(dataset: LanceDataset) -> pa.Table:
-    """Ask a handle everything that reading can ask."""
+    """Call every reading method of a handle."""
     dataset.get_version()
     dataset.config()
     repr((dataset, dataset.metadata, dataset.schema_metadata, dataset.max_field_id, dataset.has_stable_row_ids))
@@ -122,7 +122,7 @@ def use(dataset: LanceDataset) -> pa.Table:
 
 
 def _tolerant(question: Callable[[], object]) -> None:
-    """Ask something that may be refused although the rest can be read."""
+    """Call a method that may be refused although the rest can be read."""
     try:
         question()
     except LanceError:
@@ -130,7 +130,7 @@ def _tolerant(question: Callable[[], object]) -> None:
 
 
 def outcome(table: SmallTable, data: bytes) -> str:
-    """What comes of a manifest's bytes; anything but the allowed raises."""
+    """Return the outcome of using a manifest; raise if it is not permitted."""
     try:
         name = ManifestName(table.version, ManifestNaming.V2)
         manifest = Manifest.parse(data, path="m", name=name)
@@ -144,7 +144,7 @@ def outcome(table: SmallTable, data: bytes) -> str:
 
 
 def sweep(table: SmallTable, damaged: Iterable[tuple[str, bytes]]) -> Counter[str]:
-    """Use the table with each of these manifests; count what comes of it."""
+    """Use the table with each of these manifests, and count the outcomes."""
     outcomes: Counter[str] = Counter()
     with bounded_memory(1 << 20):
         for what, data in damaged:
@@ -157,7 +157,7 @@ def sweep(table: SmallTable, damaged: Iterable[tuple[str, bytes]]) -> Counter[st
 
 
 def flipped(data: bytes, bits: Iterable[int]) -> Iterable[tuple[str, bytes]]:
-    """Each bit turned over, one at a time."""
+    """Yield the bytes with each bit flipped, one at a time."""
     for bit in bits:
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
@@ -165,6 +165,6 @@ def flipped(data: bytes, bits: Iterable[int]) -> Iterable[tuple[str, bytes]]:
 
 
 def cut(data: bytes, stops: Iterable[int]) -> Iterable[tuple[str, bytes]]:
-    """Each truncation."""
+    """Yield each truncation of the bytes."""
     for stop in stops:
         yield f"cut at {stop}", data[:stop]

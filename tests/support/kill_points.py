@@ -35,7 +35,7 @@ Where = Callable[[Step], bool]
 
 @contextmanager
 def recorded(root: Path, note: Callable[[Step, bool], None]) -> Iterator[list[Step]]:
-    """Tell of each step below a directory, before it (False) and after it (True)."""
+    """Report each step below a directory, before it (False) and after it (True)."""
     steps: list[Step] = []
     names: dict[int, str] = {}
     with pytest.MonkeyPatch.context() as patch:
@@ -72,14 +72,14 @@ def _watched(
 
 
 def steps_of(root: Path, act: Callable[[], object]) -> list[Step]:
-    """The steps of something, which is done."""
+    """Run an action, and return its steps."""
     with recorded(root, lambda step, done: None) as steps:
         act()
     return list(steps)
 
 
 def kill_in(root: Path, act: Callable[[], object], where: Where, *, after: bool = False) -> bool:
-    """Do something in a child that is killed at the first step of a kind; whether it got there."""
+    """Run an action in a child that is killed at the first step of a kind; return whether it was reached."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -96,5 +96,5 @@ def kill_in(root: Path, act: Callable[[], object], where: Where, *, after: bool 
 
 
 def kill_at(root: Path, act: Callable[[], object], number: int) -> bool:
-    """Kill it before the step of a number."""
+    """Run an action in a child that is killed before the step with this number."""
     return kill_in(root, act, lambda step: step.number == number)

@@ -20,7 +20,7 @@ def rewrite_locally(uri: str, tasks: Sequence[str], *, storage_options: Mapping[
 
 
 def write_fragments(uri: str, count: int, rows: int = 10) -> lance_core.LanceDataset:
-    """A dataset of so many fragments, one version each; ``id`` counts the rows."""
+    """Write a dataset of so many fragments, with one version for each; ``id`` numbers the rows."""
     for number in range(count):
         table = pa.table({"id": pa.array(range(number * rows, (number + 1) * rows), pa.int64())})
         lance_core.write_dataset(table, uri, mode="append" if number else "create")

@@ -1,4 +1,4 @@
-"""Manifests of small tables, for tests of what operations make of them."""
+"""Manifests of small tables, for tests of operations."""
 
 import uuid
 
@@ -22,25 +22,25 @@ STABLE = 2
 
 
 def part(fragment_id: int = 0, num_rows: int = 10, *, deleted: int = 0, path: str = "") -> Fragment:
-    """A fragment of one file with both columns of ``SCHEMA``."""
+    """Return a fragment of one file with both columns of ``SCHEMA``."""
     file = data_file(path or f"f{fragment_id}.lance")
     fragment = Fragment.of([file], physical_rows=num_rows, fragment_id=fragment_id)
     return fragment.with_deletion(deletion(deleted)) if deleted else fragment
 
 
 def deletion(num_rows: int) -> pb_table.DeletionFile:
-    """A deletion file that hides so many rows."""
+    """Return a deletion file with this many deleted rows."""
     return pb_table.DeletionFile(id=num_rows, read_version=1, num_deleted_rows=num_rows)
 
 
 def column_file(path: str, *field_ids: int) -> pb_table.DataFile:
-    """A file of these fields."""
+    """Return a data file with these fields."""
     file = data_file(path, field_ids=field_ids, column_indices=tuple(range(len(field_ids))))
     return file.to_proto()
 
 
 def with_files(fragment: Fragment, *files: pb_table.DataFile) -> Fragment:
-    """The fragment with other files."""
+    """Return the fragment with other files."""
     message = pb_table.DataFragment()
     message.CopyFrom(fragment.message)
     del message.files[:]
@@ -49,7 +49,7 @@ def with_files(fragment: Fragment, *files: pb_table.DataFile) -> Fragment:
 
 
 def index(name: str, field_ids: tuple[int, ...], fragment_ids: object, kind: str = "BTree", **values: object) -> object:
-    """An entry of the index section."""
+    """Return an entry of the index section."""
     message = pb_table.IndexMetadata(
         uuid=pb_table.UUID(uuid=uuid.uuid5(uuid.NAMESPACE_OID, f"{name}{values}").bytes),
         name=name,
@@ -62,12 +62,12 @@ def index(name: str, field_ids: tuple[int, ...], fragment_ids: object, kind: str
 
 
 def section(*indices: object) -> bytes:
-    """A serialized index section."""
+    """Return a serialized index section."""
     return pb_table.IndexSection(indices=indices).SerializeToString()
 
 
 def coverage(data: bytes | None) -> dict[str, list[int] | None]:
-    """Index name → fragments that it answers for."""
+    """Return index name → fragments that the index covers."""
     if data is None:
         return {}
     return {
@@ -83,7 +83,7 @@ def table(
     schema: Schema = SCHEMA,
     **values: object,
 ) -> Manifest:
-    """Version 3 of a table."""
+    """Return version 3 of a table."""
     flags = STABLE if stable else 0
     message = pb_table.Manifest(
         version=3,
@@ -98,7 +98,7 @@ def table(
 
 
 def stable_table(*counts: int, indices: tuple[object, ...] = ()) -> Manifest:
-    """A table with stable row ids, whose fragments were created by versions 1, 2, …."""
+    """Return a table with stable row ids, whose fragments were created by versions 1, 2, …."""
     current = table(*(part(number, count) for number, count in enumerate(counts)), indices=indices, stable=True)
     next_row_id = 0
     for number, fragment in enumerate(current.message.fragments):
@@ -108,27 +108,27 @@ def stable_table(*counts: int, indices: tuple[object, ...] = ()) -> Manifest:
 
 
 def on(current: Manifest, restored: Manifest | None = None) -> ApplyContext:
-    """What an operation is applied to."""
+    """Return the state to which an operation is applied."""
     return ApplyContext(current=current, restored=restored)
 
 
 def sealed(draft: ManifestDraft) -> Manifest:
-    """The version that a draft becomes."""
+    """Return the version that a draft becomes."""
     return draft.seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
 
 
 def row_ids(fragment: Fragment) -> list[int]:
-    """The row ids of a fragment."""
+    """Return the row ids of a fragment."""
     return RowIdSequence.parse(fragment.message.inline_row_ids, "").numbers().tolist()
 
 
 def created(fragment: Fragment) -> list[int]:
-    """The versions that created the rows of a fragment."""
+    """Return the versions that created the rows of a fragment."""
     return _versions(fragment.message.inline_created_at_versions, fragment.physical_rows)
 
 
 def updated(fragment: Fragment) -> list[int]:
-    """The versions that last changed the rows of a fragment."""
+    """Return the versions that last changed the rows of a fragment."""
     return _versions(fragment.message.inline_last_updated_at_versions, fragment.physical_rows)
 
 

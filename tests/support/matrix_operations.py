@@ -34,7 +34,7 @@ Build = Callable[[lance.LanceDataset], object]
 
 
 def create_table(kind: str, uri: str) -> int:
-    """Make a table and return its version."""
+    """Create a table and return its version."""
     lance.write_dataset(rows(0, 40).select(["a"]), uri, max_rows_per_file=10, enable_stable_row_ids=kind == "stable")
     dataset = lance.dataset(uri)
     dataset.add_columns({"s": "concat('v', cast(a as string))"})
@@ -46,7 +46,7 @@ def create_table(kind: str, uri: str) -> int:
 
 
 def _moved(dataset: lance.LanceDataset, start: int, num_rows: int) -> lance.FragmentMetadata:
-    """A new fragment of rows that are in the table."""
+    """Return a new fragment with rows of the table."""
     fragment = new_fragment(dataset, start, num_rows)
     if dataset.has_stable_row_ids:
         fragment.row_id_meta = RowIdSequence(list(range(start, start + num_rows))).to_inline_metadata()
@@ -163,14 +163,14 @@ OPERATIONS: dict[str, Build] = {
 
 
 def build_all(dataset: lance.LanceDataset) -> dict[str, object]:
-    """Every operation, planned on one version."""
+    """Return every operation, planned on one version."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {name: build(dataset) for name, build in OPERATIONS.items()}
 
 
 def to_ours(operation: object) -> Ours.BaseOperation:
-    """The same operation in our classes."""
+    """Return the same operation in our classes."""
     match operation:
         case Theirs.Update():
             return Ours.Update(
@@ -217,7 +217,7 @@ def to_ours(operation: object) -> Ours.BaseOperation:
 
 
 def _schema(schema: lance.schema.LanceSchema) -> Schema:
-    """Flat schemas only."""
+    """Convert a flat schema."""
     plain = schema_from_arrow(schema.to_pyarrow())
     ids = [field.id() for field in schema.fields()]
     fields = tuple(dataclasses.replace(field, id=field_id) for field, field_id in zip(plain.fields, ids, strict=True))

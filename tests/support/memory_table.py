@@ -31,12 +31,12 @@ class MemoryTable:
         self.commit(overwrite(fragment(), fragment()), template=template)
 
     def make_branch(self, *, created_at: int) -> None:
-        """Write the record of the branch, which tells it from one that was made at another time."""
+        """Write the record of the branch, which distinguishes it from a branch created at another time."""
         record = BranchRecord(name=self.branch, parent_version=1, created_at=created_at)
         self.store.inner.put(branch_path(self.store, "table", self.branch), record.to_json())
 
     def delete_branch(self) -> None:
-        """Remove the record of the branch; its files stay."""
+        """Remove the record of the branch, but keep its files."""
         self.store.inner.delete(branch_path(self.store, "table", self.branch))
 
     def commit(
@@ -47,7 +47,7 @@ class MemoryTable:
         known: Manifest | None = None,
         **options: object,
     ) -> CommitOutcome:
-        """Commit without waiting; files of new fragments are there."""
+        """Commit without waiting between attempts, after creating the files of new fragments."""
         for each in getattr(transaction.operation, "fragments", ()):
             for file in each.files:
                 self.store.inner.put(f"{self.root}/data/{file.path}", b"rows")
@@ -55,15 +55,15 @@ class MemoryTable:
         return commit_transaction(self.log, transaction, CommitOptions(**options), template=template, known=known)
 
     def latest(self) -> Manifest:
-        """The latest version."""
+        """Return the latest version."""
         return self.log.read(self.log.latest())
 
     def versions(self) -> list[int]:
-        """The versions that exist."""
+        """Return the existing versions."""
         return [name.version for name in self.log.newer_than(0)]
 
     def paths(self) -> set[str]:
-        """The data files of the latest version."""
+        """Return the data files of the latest version."""
         return {file.path for each in self.latest().fragments for file in each.files}
 
     def clean_up(self, keep: int = 1) -> None:
@@ -72,13 +72,13 @@ class MemoryTable:
             self.store.inner.delete(self.log.path(name))
 
     def transaction_files(self) -> list[str]:
-        """The names of the transaction files."""
+        """Return the names of the transaction files."""
         return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list(f"{self.root}/_transactions"))
 
     def act_at_create(
         self, action: Callable[[], object], when: When = When.BEFORE, *, then: Callable[[], object] = lambda: None
     ) -> None:
-        """Run an action when the store is asked to create the next manifest, or right after it did; ``then`` last."""
+        """Run actions right before and right after the store creates the next manifest."""
         inner = self.store.inner.put_if_absent
 
         def put_if_absent(path: str, data: object, **durability: object) -> object:

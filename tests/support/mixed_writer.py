@@ -26,7 +26,7 @@ _CONFLICT: Final = ("conflict", "concurrent", "preempted", "contention")
 
 
 class MixedWriter:
-    """One writer, and what its rows are."""
+    """One writer and its rows."""
 
     def __init__(self, library: ModuleType, uri: str, writer: int, seed: int) -> None:
         self.library, self.uri, self.writer = library, uri, writer
@@ -36,7 +36,7 @@ class MixedWriter:
         self.has_column = False
 
     def work(self, num_commits: int) -> None:
-        """Start with an append, so that there is something to change."""
+        """Run the commits, of which the first is an append."""
         self.append()
         actions = [self.append, self.insert, self.delete, self.update, self.upsert, self.change_columns, self.compact]
         for _ in range(num_commits - 1):
@@ -55,7 +55,7 @@ class MixedWriter:
         self.rows.update(dict.fromkeys(numbers, 0))
 
     def upsert(self) -> None:
-        """Change some rows and add some; the columns of all writers keep their values."""
+        """Update some rows and insert others; the columns of all writers keep their values."""
         known = self.rng.sample(sorted(self.rows), min(len(self.rows), 3))
         rows = dict.fromkeys([*known, *self._new_numbers()], self.rng.randrange(1, 100))
 
@@ -122,7 +122,7 @@ class MixedWriter:
 
 
 def main() -> None:
-    """Work as the command line says."""
+    """Run the writer described by the command line."""
     library, uri, writer, num_commits, seed = sys.argv[1:]
     mixed = MixedWriter(__import__(library), uri, int(writer), int(seed))
     mixed.library.dataset(uri)

@@ -1,4 +1,4 @@
-"""Resources for the steps of jobs that run without Spark, and steps that do in this process what Spark would do."""
+"""Resources for job steps that run without Spark, and replacements of Spark steps that run in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.local_rewriting import rewrite_locally
 
 
 class NoSession:
-    """What a step without Spark asks of a session."""
+    """The part of a session that steps without Spark use."""
 
     def addTag(self, tag: str) -> None:
         pass
@@ -34,12 +34,12 @@ class NoSpark(SparkResource):
 
 
 def stage_csv(declaration: DatasetDeclaration, session: object, *, run_id: str, step_key: str, **_: Any) -> Staging:
-    """Stands in for ``stage_write`` where the source is one CSV file."""
+    """Replace ``stage_write`` for a source of one CSV file."""
     (path,) = declaration.source.paths
     staged = stage_reader(csv.open_csv(path), declaration, run_id=run_id, step_key=step_key)
     return Staging(staged=staged, num_tasks=1)
 
 
 def rewrite_without_session(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
-    """Stands in for ``rewrite_tasks``."""
+    """Replace ``rewrite_tasks``."""
     return rewrite_locally(uri, tasks, **options)

@@ -15,7 +15,7 @@ from lance_core.proto import pb20
 
 
 def encode(array: pa.Array, **metadata: str) -> tuple[pb20.ArrayEncoding, list[bytes]]:
-    """One page; metadata keys without their prefix ``lance-encoding:``."""
+    """Encode one page; metadata keys are given without their prefix ``lance-encoding:``."""
     page = PageBuilder()
     options = ValueOptions.of(
         {f"lance-encoding:{key.replace('_', '-')}": value.encode() for key, value in metadata.items()}
@@ -31,7 +31,7 @@ def decode(
     rows: Spans | int,
     column_buffers: Sequence[bytes] = (),
 ) -> pa.Array:
-    """Rows of a page; a number stands for so many from the first."""
+    """Decode rows of a page; a number selects this many rows from the start."""
     rows = Spans.single(0, rows) if isinstance(rows, int) else rows
     array = answer(lambda page: decode_array(encoding, dtype, rows, page), buffers, column_buffers=column_buffers)
     assert array.type == dtype
@@ -40,7 +40,7 @@ def decode(
 
 
 def answer(make_steps: object, buffers: Sequence[bytes], column_buffers: Sequence[bytes] = ()) -> object:
-    """Carry on a decoder's conversation; the file is the buffers, one behind the other at odd places."""
+    """Answer the read requests of a decoder from a file of consecutive, unaligned buffers."""
     file = b"?"
     places = []
     for data in [*buffers, *column_buffers]:

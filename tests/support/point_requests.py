@@ -1,4 +1,4 @@
-"""What a take of a single row asks of its store, for each format version and kind of column.
+"""The requests of a take of a single row, for each format version and kind of column.
 
 ``python -m tests.support.point_requests`` prints the table of ``docs/benchmarks.md``.
 """
@@ -50,7 +50,7 @@ class Cost:
 
 @cache
 def columns() -> Mapping[str, pa.Array]:
-    """An array of each kind."""
+    """Return an array of each kind."""
     random = np.random.default_rng(5)
     numbers = pa.array(random.integers(0, 1 << 62, NUM_ROWS))
     floats = pa.array(random.standard_normal(NUM_ROWS))

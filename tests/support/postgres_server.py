@@ -56,7 +56,7 @@ def _programs() -> Path:
 
 
 def _account() -> str | None:
-    """Whose the server is to be: None for the user who runs the tests."""
+    """Return the account that owns the server, or None for the user who runs the tests."""
     if os.geteuid() != 0:
         return None
     try:
@@ -67,7 +67,7 @@ def _account() -> str | None:
 
 
 def _run(account: str | None, directory: Path, command: list[str]) -> None:
-    # Into a file: a server that is started keeps what it is given open.
+    # The output goes to a file, because a started server keeps its streams open.
     output = directory / "output"
     with output.open("ab") as stream:
         done = subprocess.run(command, user=account, cwd=directory, stdout=stream, stderr=stream, timeout=120)

@@ -61,7 +61,7 @@ class _Recorder:
         self.changes: list[Change] = []
         self._root = root
         self._names: dict[int, str] = {}
-        # Threads write deletion files: the order of the record is that of the calls.
+        # Threads write deletion files, so that the calls are recorded under a lock in their order.
         self._lock = threading.RLock()
 
     def watched(self, real: Callable[..., object], call: str) -> Callable[..., object]:
@@ -129,14 +129,14 @@ class _Directory:
 
 
 class Disk:
-    """What is below a directory, and what of it is safe."""
+    """The content of a directory, and the part of it that is durable."""
 
     def __init__(self) -> None:
-        """Nothing is there."""
+        """Start with an empty directory."""
         self._root = _Directory()
 
     def apply(self, change: Change) -> None:
-        """Do the next recorded change."""
+        """Apply the next recorded change."""
         directory, name = self._parent(change.path)
         match change.call:
             case "open":
@@ -160,11 +160,11 @@ class Disk:
                 del directory.entries[name]
 
     def files(self) -> dict[str, bytes]:
-        """Path and content of every file while the power is on."""
+        """Return the path and content of every file while the power is on."""
         return dict(_files("", self._root))
 
     def restart(self, root: Path, loss: Loss) -> None:
-        """Fill a directory with what is there after a power loss."""
+        """Fill a directory with the content that remains after a power loss."""
         shutil.rmtree(root)
         root.mkdir()
         _fill(root, self._root, loss)

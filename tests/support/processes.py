@@ -1,4 +1,4 @@
-"""Processes that tests start: Python programs of the project, several that begin at once, and runs that are killed."""
+"""Processes that tests start: Python programs of the project, simultaneous processes, and runs that are killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start_python(*arguments: str) -> subprocess.Popen[str]:
 
 
 def let_go(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Wait until each has said ``ready``, then send each a line."""
+    """Wait until each process prints ``ready``, then send a line to each."""
     for process in processes:
         assert process.stdout.readline() == "ready\n", process.stderr.read()
     for process in processes:
@@ -39,7 +39,7 @@ def let_go(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 
 def run_together(processes: Sequence[subprocess.Popen[str]], *, timeout: float) -> list[str]:
-    """Let processes go at once; what each of them printed after that. All must succeed, and none is left."""
+    """Start processes simultaneously and return their subsequent output. All must succeed, and none keeps running."""
     try:
         let_go(processes)
         answers = [process.communicate(timeout=timeout) for process in processes]
@@ -53,7 +53,7 @@ def run_together(processes: Sequence[subprocess.Popen[str]], *, timeout: float) 
 
 
 def kill(process: subprocess.Popen[str], *, whole_tree: bool = True) -> None:
-    """SIGKILL a run, with or without its JVM and workers, and see that those end too."""
+    """Kill a run with SIGKILL, with or without its JVM and workers, and check that these also end."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -68,7 +68,7 @@ def kill(process: subprocess.Popen[str], *, whole_tree: bool = True) -> None:
 
 
 def wait_until(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
-    """Poll a condition that a run will bring about."""
+    """Poll until a run fulfills a condition."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert process.poll() is None, process.communicate()[1]

@@ -25,7 +25,7 @@ print(json.dumps(versions), flush=True)
 def append_together(
     uri: str | Path, options: dict[str, str], libraries: list[str], num_appends: int
 ) -> list[list[int]]:
-    """Start one process for each library name, let them go at once, and collect the versions that each made."""
+    """Start one process for each library name simultaneously, and collect the versions that each process created."""
     processes = [
         start_python("-c", _APPENDER, json.dumps([library, str(uri), options, writer, num_appends]))
         for writer, library in enumerate(libraries)

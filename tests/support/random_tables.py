@@ -1,4 +1,4 @@
-"""Random nested tables of the types that a format version can hold, from a seed; and what the version keeps of them."""
+"""Random nested tables of the types that a format version can store, and the values that the version preserves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RandomTable:
 
     @property
     def table(self) -> pa.Table:
-        """All rows."""
+        """Return all rows."""
         return pa.Table.from_batches(self.batches, self.schema)
 
     # ── types ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +103,7 @@ class RandomTable:
         return pa.list_(pa.struct(members), self.choose.randint(1, 3))
 
     def is_storable(self, leaf: pa.DataType, is_top: bool) -> bool:
-        # In 0.1 a field has one dictionary, that of its first batch.
+        # In 0.1, a field has only one dictionary, that of its first batch.
         return self.version != "0.1" or not pa.types.is_dictionary(leaf) or is_top
 
     def member(self, name: str, depth: int) -> pa.Field:
@@ -123,7 +123,7 @@ class RandomTable:
         return True
 
     def array(self, dtype: pa.DataType, num_rows: int, *, nullable: bool = True) -> pa.Array:
-        """An array, every fifth time a slice of a longer one."""
+        """Return an array, in one of five cases a slice of a longer one."""
         extra = 10 if self.choose.random() < 0.2 else 0
         rate = self.choose.choice([0.0, 0.0, 0.1, 0.5, 0.95, 1.0])
         has_nulls = nullable and rate > 0 and self.keeps_nulls(dtype)
@@ -138,7 +138,7 @@ class RandomTable:
             members = [self.array(field.type, num_rows, nullable=field.nullable) for field in dtype]
             return pa.StructArray.from_arrays(members, fields=list(dtype), mask=arrow_mask(mask))
         if pa.types.is_fixed_size_list(dtype):
-            # Items of 0.1 may be null only where nulls get lost.
+            # Items in 0.1 may be null only if lost nulls are permitted.
             items = self.array(dtype.value_type, num_rows * dtype.list_size)
             return pa.FixedSizeListArray.from_arrays(items, type=dtype, mask=arrow_mask(mask))
         if pa.types.is_map(dtype):
@@ -162,7 +162,7 @@ class RandomTable:
         return pa.Array.from_buffers(dtype, num_rows, buffers, children=[entries])
 
     def lists(self, dtype: pa.DataType, num_rows: int, mask: np.ndarray | None) -> pa.Array:
-        # Two items in front and three behind belong to no list; null lists may hide some.
+        # The first two and the last three items belong to no list, and null lists may hide items.
         offsets = np.append(0, np.cumsum(self.lengths(num_rows)))
         items = self.array(dtype.value_type, int(offsets[-1]) + 5, nullable=dtype.value_field.nullable)
         is_large = pa.types.is_large_list(dtype)
@@ -186,7 +186,7 @@ class RandomTable:
                 return self.rng.integers(0, 4, num_rows)
 
     def dictionary(self, dtype: pa.DataType, num_rows: int, mask: np.ndarray | None) -> pa.Array:
-        # The same dictionary in every batch.
+        # Every batch has the same dictionary.
         values = pa.array(["x", "yy", "long" * 5] if dtype.value_type == pa.string() else [5, -7, 1 << 40])
         keys = pa.array(self.rng.integers(0, 3, num_rows)).cast(dtype.index_type)
         if mask is not None:
@@ -208,7 +208,7 @@ class RandomTable:
         if not may_be_empty:
             values = [value or "-" for value in values]
         if self.is_lossless and self.version == "0.1" and mask is not None:
-            # A null of 0.1 is a string of no bytes.
+            # A null in 0.1 is an empty string.
             values = ["" if null else value for value, null in zip(values, mask, strict=True)]
         array = pa.array(values, pa.string()).cast(dtype)
         # Unlike pa.array(..., mask=), this keeps the bytes of null values.
@@ -253,16 +253,16 @@ def bitmap_of(mask: np.ndarray | None) -> pa.Buffer | None:
 
 
 def has_any(dtype: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
-    """Whether the type, or one inside it, passes the test."""
+    """Return whether the type, or a type inside it, passes the test."""
     return test(dtype) or any(has_any(dtype.field(number).type, test) for number in range(dtype.num_fields))
 
 
 def is_kept_in_small_chunks(dtype: pa.DataType) -> bool:
-    """Types for which the reference does not take every ``lance-encoding:structural-encoding``."""
+    """Return whether the reference refuses some ``lance-encoding:structural-encoding`` for the type."""
     return pa.types.is_fixed_size_list(dtype) or pa.types.is_dictionary(dtype)
 
 
-# ── what 0.1 keeps ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── values in 0.1 ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def as_kept_by_0_1(array: pa.Array, *, nullable: bool = True) -> pa.Array:
@@ -340,7 +340,7 @@ def plain_bytes(array: pa.Array) -> list[bytes]:
 
 
 def difference(left: pa.Array, right: pa.Array, where: str = "") -> str | None:
-    """Where two arrays differ, None if nowhere. Compares bits: NaN equals itself, -0.0 does not equal 0.0."""
+    """Return where two arrays differ, or None if they are bit-identical: NaN equals itself, -0.0 does not equal 0.0."""
     if left.type != right.type:
         return f"{where}: {left.type} and {right.type}"
     if len(left) != len(right):
@@ -387,7 +387,7 @@ def map_as_list(array: pa.Array) -> pa.Array:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array; for columns whose batches share their dictionaries."""
+    """Return a column as one array, if its batches share their dictionaries."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 

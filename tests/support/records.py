@@ -18,7 +18,7 @@ SCHEMA: Schema = schema_from_arrow(ARROW_SCHEMA)
 
 
 def data_file(path: str = "", **changes: object) -> DataFile:
-    """A data file of the two columns of ``SCHEMA``."""
+    """Return a data file with the two columns of ``SCHEMA``."""
     values = {
         "path": path or f"{uuid.uuid4().hex}.lance",
         "field_ids": (0, 1),
@@ -30,15 +30,15 @@ def data_file(path: str = "", **changes: object) -> DataFile:
 
 
 def fragment(num_rows: int = 10, **changes: object) -> Fragment:
-    """A new fragment of one data file."""
+    """Return a new fragment of one data file."""
     return Fragment.of([data_file(**changes)], physical_rows=num_rows)
 
 
 def append(*fragments: Fragment, read_version: int) -> Transaction:
-    """A transaction that appends."""
+    """Return a transaction that appends."""
     return Transaction(read_version=read_version, operation=Append(fragments=fragments))
 
 
 def overwrite(*fragments: Fragment, read_version: int = 0, **changes: object) -> Transaction:
-    """A transaction that creates or overwrites."""
+    """Return a transaction that creates or overwrites a table."""
     return Transaction(read_version=read_version, operation=Overwrite(schema=SCHEMA, fragments=fragments, **changes))

@@ -1,4 +1,4 @@
-"""Tables whose rows have a history, and what both implementations say of the ids and versions of their rows."""
+"""Tables with a history, and comparisons of row ids and row versions between both implementations."""
 
 import lance
 import lance.fragment
@@ -13,7 +13,7 @@ SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes"
 
 
 def rows(start: int, stop: int, text: str = "new") -> pa.Table:
-    """Rows numbered in column a."""
+    """Return rows numbered in column a."""
     numbers = range(start, stop)
     return pa.table(
         {
@@ -27,7 +27,7 @@ def rows(start: int, stop: int, text: str = "new") -> pa.Table:
 
 
 def make(uri: str, *, stable: bool, spill: bool = False) -> None:
-    """Versions of every kind, all made by the reference: moved, deleted, compacted, inserted, unchanged rows."""
+    """Create versions with moved, deleted, compacted, inserted, and unchanged rows, all with the reference."""
     lance.write_dataset(rows(0, 60), uri, max_rows_per_file=20, enable_stable_row_ids=stable)
     if spill:
         lance.dataset(uri).update_config(SPILL)

@@ -29,7 +29,7 @@ class S3Server:
     bucket: str = _BUCKET
 
     def options(self, **more: str) -> dict[str, str]:
-        """Storage options, for both implementations."""
+        """Return storage options for both implementations."""
         return {
             "aws_access_key_id": ACCESS_KEY,
             "aws_secret_access_key": SECRET_KEY,
@@ -40,11 +40,11 @@ class S3Server:
         }
 
     def uri(self, name: str | None = None, scheme: str = "s3") -> str:
-        """A place in the bucket; a new one when no name is given."""
+        """Return a location in the bucket, which is new if no name is given."""
         return f"{scheme}://{self.bucket}/{name or 'table-' + uuid.uuid4().hex[:12]}"
 
     def client(self, service: str = "s3") -> Any:
-        """A plain client."""
+        """Return an S3 client."""
         import boto3
         from botocore.config import Config
 
@@ -62,14 +62,14 @@ class S3Server:
         )
 
     def keys(self, uri: str) -> list[str]:
-        """Keys below a dataset's URI, without its prefix."""
+        """Return the keys below a dataset's URI, without the prefix."""
         prefix = uri.partition("://")[2].partition("?")[0].partition("/")[2] + "/"
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         return [entry["Key"][len(prefix) :] for page in pages for entry in page.get("Contents", [])]
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -77,7 +77,7 @@ def free_port() -> int:
 
 @contextmanager
 def moto_server() -> Iterator[S3Server]:
-    """moto's server, in a thread."""
+    """Run a moto server in a thread."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -85,7 +85,7 @@ def moto_server() -> Iterator[S3Server]:
     running.start()
     try:
         _, port = running.get_host_and_port()
-        # All of moto's servers in a process show the same buckets.
+        # All moto servers in a process have the same buckets.
         server = S3Server(f"http://127.0.0.1:{port}", f"lance-tests-{uuid.uuid4().hex[:12]}")
         server.client().create_bucket(Bucket=server.bucket)
         yield server
@@ -234,7 +234,7 @@ def _run(*command: str, attempts: int = 1) -> None:
 
 
 def _wait_for_port(port: int, process: "subprocess.Popen[bytes] | None") -> None:
-    """Until something accepts connections; a server tells of its start in no other way."""
+    """Wait until the port accepts connections, which is the only sign that a server has started."""
     import time
 
     deadline = time.monotonic() + 120

@@ -1,4 +1,4 @@
-"""Of a test with many cases, those that the default run takes; the others are ``slow``.
+"""The cases of a large parametrized test that run by default; the other cases are marked ``slow``.
 
 ``@pytest.mark.sampled(12)`` above a parametrized test says how many. The choice is the same everywhere and does not
 depend on the order of the parameters: as long as the number suffices, every value of every parameter occurs in it.

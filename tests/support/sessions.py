@@ -1,4 +1,4 @@
-"""What tests of Spark sessions have in common."""
+"""Helpers for tests of Spark sessions."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def read_lance(spark: SparkSession, uri: str, **options: object) -> DataFrame:
-    """The table as a frame of the data source ``lance``."""
+    """Return the table as a frame read through the data source ``lance``."""
     return spark.read.format("lance").options(**{name: str(value) for name, value in options.items()}).load(uri)

@@ -1,4 +1,4 @@
-"""Signal handlers of one test.
+"""Signal handlers during a test.
 
 A shell starts what runs in the background with SIGINT ignored. Dagster copies the handler of SIGINT onto SIGTERM, for
 good, and forked processes inherit it: a pool whose workers ignore SIGTERM waits for their end without one.
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def own_signal_handlers() -> Iterator[None]:
-    """Listen to SIGINT as a program in the foreground does, and put the handlers back afterwards."""
+    """Handle SIGINT like a program in the foreground, and restore the handlers afterward."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     if before[signal.SIGINT] is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

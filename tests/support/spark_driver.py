@@ -38,7 +38,7 @@ PLACES = {
 
 
 def frame(session: SparkSession, start: int, stop: int, text: str) -> DataFrame:
-    """Rows with a number and a text, in four partitions."""
+    """Return rows with a number and a text, in four partitions."""
     return session.range(start, stop, 1, 4).selectExpr("id", f"concat('{text} ', id) AS word")
 
 
@@ -80,7 +80,7 @@ def interfere(verb: str, event: str, marks: str) -> None:
 
 
 def happen(event: str, marks: Path) -> None:
-    """Runs in a worker after a task has written its files."""
+    """Run in a worker after a task has written its files."""
     task = TaskContext.get()
     assert task is not None
     partition, attempt = task.partitionId(), task.attemptNumber()
@@ -108,7 +108,7 @@ def kill_executor() -> None:
 
 
 def main() -> None:
-    """Do what is requested."""
+    """Serve the request on standard input."""
     request = json.load(sys.stdin)
     settings = {
         "spark.master": request["master"],

@@ -1,4 +1,4 @@
-"""Staged writes of fragments that lance_core alone has written, as the Spark layer would stage them."""
+"""Staged writes like those of the Spark layer, with fragments written by lance_core alone."""
 
 from __future__ import annotations
 

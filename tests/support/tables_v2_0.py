@@ -1,4 +1,4 @@
-"""Random tables of the types that format 2.0 holds, and files of them through either library."""
+"""Random tables of the types that format 2.0 can store, and their files, written and read by either library."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def random_type(rng: random.Random, depth: int) -> pa.DataType:
 
 
 def random_array(rng: random.Random, dtype: pa.DataType, num_rows: int, may_be_null: bool = True) -> pa.Array:
-    """Rows with nulls anywhere but in structs."""
+    """Return rows with nulls anywhere except in structs."""
     share = rng.choice([0.0, 0.0, 0.2, 0.7, 1.0]) if may_be_null else 0.0
     valid = np.array([rng.random() >= share for _ in range(num_rows)], np.bool_)
     if pa.types.is_null(dtype):
@@ -78,7 +78,7 @@ def random_array(rng: random.Random, dtype: pa.DataType, num_rows: int, may_be_n
         return pa.Array.from_buffers(dtype, num_rows, [None], children=members)
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         longest = rng.choice([0, 1, 3, 6])
-        # Lists under nulls may hide items.
+        # Lists hidden by nulls may contain items.
         sizes = np.array([rng.randint(0, longest) for _ in range(num_rows)], np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         items = random_array(rng, dtype.value_type, int(offsets[-1]))

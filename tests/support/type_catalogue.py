@@ -30,13 +30,13 @@ def _of(values: list[object], dtype: pa.DataType, metadata: dict[str, str] | Non
 
 
 def table_of(array: pa.Array, *, metadata: dict[str, str] | None = None, nullable: bool = True) -> pa.Table:
-    """A table with the array as column ``x`` behind a column of row numbers."""
+    """Return a table with a column of row numbers and the array as column ``x``."""
     fields = [pa.field("i", pa.int32()), pa.field("x", array.type, nullable=nullable, metadata=metadata)]
     return pa.table([pa.array(np.arange(len(array), dtype=np.int32)), array], schema=pa.schema(fields))
 
 
 def column(table: pa.Table) -> list[object]:
-    """The values of the column."""
+    """Return the values of the column."""
     return table["x"].to_pylist()
 
 

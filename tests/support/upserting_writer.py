@@ -1,4 +1,4 @@
-"""A process that upserts keys which others upsert at the same time, with either implementation.
+"""A process that upserts keys, with either implementation, while other processes upsert the same keys.
 
 Run as ``python -m tests.support.upserting_writer library uri writer num_commits``. It says "ready", waits for a line,
 and in the end prints the keys that it has upserted. What fails with a conflict is done again from the latest version.

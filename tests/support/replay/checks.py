@@ -1,4 +1,4 @@
-"""What must hold after each operation of a replay."""
+"""Checks after each operation of a replay."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def observe(table: ReplayedTable, before: pa.Table, *, cleaned: bool) -> None:
 
 
 def check_latest(table: ReplayedTable) -> None:
-    """Both hold the latest version for whole; indices answer as scans do; stable row ids stay; tags are equal."""
+    """Check that both libraries validate the latest version, and that indices, stable row ids, and tags are correct."""
     theirs, ours = table.open("theirs", None, table.line), table.open("ours", None, table.line)
     theirs.validate()
     ours.validate()
@@ -114,7 +114,7 @@ def check_every_version(table: ReplayedTable) -> None:
 
 
 def list_files(table: ReplayedTable) -> Files:
-    """The files that nobody may change."""
+    """Return the files that must never change."""
     found: Files = {}
     pending = [str(table.root)]
     while pending:
@@ -129,7 +129,7 @@ def list_files(table: ReplayedTable) -> Files:
 
 
 def _read(table: ReplayedTable, line: str | None, version: int, schema: pa.Schema) -> Snapshot:
-    """A version as both return it, which is the same."""
+    """Return the content of a version, which must be equal in both libraries."""
     theirs, ours = table.open("theirs", version, line), table.open("ours", version, line)
     where = f"version {version} of {line or 'main'}"
     assert ours.schema.equals(theirs.schema, check_metadata=True), f"{where}: {ours.schema}, expected {theirs.schema}"
@@ -145,7 +145,7 @@ def _read(table: ReplayedTable, line: str | None, version: int, schema: pa.Schem
 
 
 def _difference(snapshot: Snapshot, expected: pa.Table) -> str | None:
-    """Where the rows of a version differ from the expected ones, which are in any order."""
+    """Return where the rows of a version differ from the expected rows, which may be in any order."""
     names = [each for each in snapshot.rows.column_names if not each.startswith("_row")]
     if names != expected.column_names:
         return f"columns {names}, expected {expected.column_names}"
@@ -197,7 +197,7 @@ def _check_indices(table: ReplayedTable, theirs: Any, ours: lance_core.LanceData
 def _query(
     rng: random.Random, name: str, values: pa.ChunkedArray, present: pa.ChunkedArray
 ) -> tuple[str, pa.Array] | None:
-    """A question for one of the values, and the rows that it is right for."""
+    """Return a query for one of the values, and the rows that match it."""
     known = values.drop_null()
     value = known[rng.randrange(len(known))].as_py() if len(known) else []
     if isinstance(value, list):

@@ -30,7 +30,7 @@ _MOST_COLUMNS = 9
 
 
 def _uses_verb(turn: Turn) -> bool:
-    """Whether a verb makes the change; else we commit an operation that is made by hand."""
+    """Return whether a verb makes the change; otherwise, this library commits an operation."""
     return not turn.ours or turn.rng.random() < 0.6
 
 
@@ -40,7 +40,7 @@ def _computed_field(turn: Turn, name: str) -> pa.Field:
 
 
 def _add_computed(turn: Turn) -> pa.Table:
-    """A column with a value for every row: two numbers of the key."""
+    """Add a column with a value for every row, computed from the key."""
     turn.refresh()
     if turn.rows.num_columns > _MOST_COLUMNS or (turn.ours and turn.legacy):
         raise Skipped
@@ -59,7 +59,7 @@ def _add_computed(turn: Turn) -> pa.Table:
 
 
 def _add_by_function(turn: Turn) -> pa.Table:
-    """A column that a function of Python computes."""
+    """Add a column that a Python function computes."""
     turn.refresh()
     if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy:
         raise Skipped
@@ -76,7 +76,7 @@ def _add_by_function(turn: Turn) -> pa.Table:
 
 
 def _add_to_fragments(turn: Turn) -> pa.Table:
-    """A column that is computed for each fragment, and committed for all."""
+    """Add a column that is computed for each fragment and committed for all fragments."""
     turn.refresh()
     fragments = turn.handle.get_fragments()
     if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not fragments:
@@ -105,7 +105,7 @@ def _require_values(turn: Turn) -> pa.Table:
 
 
 def _add_values(turn: Turn) -> pa.Table:
-    """A column of any type, from a table of values."""
+    """Add a column of any type from a table of values."""
     turn.refresh()
     if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not len(turn.rows):
         raise Skipped
@@ -124,7 +124,7 @@ def _add_values(turn: Turn) -> pa.Table:
 
 
 def _add_nulls(turn: Turn) -> pa.Table:
-    """A column that no file has."""
+    """Add a column that is in no data file."""
     if turn.legacy or turn.rows.num_columns > _MOST_COLUMNS:
         raise Skipped
     turn.refresh()
@@ -149,7 +149,7 @@ def _add(turn: Turn, column: pa.Field, values: dict[int, object]) -> None:
 
 
 def _wider(dataset: lance_core.LanceDataset, column: pa.Field) -> Schema:
-    """The schema with one more column, with the next ids."""
+    """Return the schema with one more column, which has the next ids."""
     schema = dataset.lance_schema
     return dataclasses.replace(schema, fields=(*schema.fields, _new_field(dataset, column)))
 
@@ -159,7 +159,7 @@ def _new_field(dataset: lance_core.LanceDataset, column: pa.Field) -> Field:
 
 
 def _join(turn: Turn) -> pa.Table:
-    """A column of values for some of the keys, and for keys that no row has."""
+    """Join a column of values for some of the keys and for keys that no row has."""
     turn.refresh()
     if turn.rows.num_columns > _MOST_COLUMNS or turn.legacy or not len(turn.rows):
         raise Skipped
@@ -224,7 +224,7 @@ def _cast(turn: Turn) -> pa.Table:
     columns = [each for each in turn.rows.schema if each.type in _CASTS and each.name != KEY.name]
     uses_verb = _uses_verb(turn)
     if uses_verb:
-        # Both refuse to cast what an index is on.
+        # Both libraries refuse to cast an indexed column.
         indexed = {name for index in turn.handle.describe_indices() for name in index.field_names}
         columns = [each for each in columns if each.name not in indexed]
     if not columns or turn.legacy:

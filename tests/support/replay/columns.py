@@ -39,19 +39,19 @@ def is_blob(field: pa.Field) -> bool:
 
 
 def draw_field(rng: random.Random, name: str, data_version: str) -> pa.Field:
-    """A column of a random type."""
+    """Return a field of a random type."""
     return pa.field(name, TYPES[rng.choice(_KINDS.get(data_version, tuple(TYPES)))])
 
 
 def random_column(rng: random.Random, field: pa.Field, count: int, data_version: str) -> pa.Array:
-    """Values for so many rows."""
+    """Return values for this many rows."""
     nulls = 0.0 if data_version == "0.1" or not field.nullable else rng.choice((0.0, 0.2, 0.2, 1.0))
     values = [None if rng.random() < nulls else _value(rng, field.type) for _ in range(count)]
     return pa.array(values, field.type)
 
 
 def random_rows(rng: random.Random, schema: pa.Schema, keys: range, data_version: str) -> pa.Table:
-    """New rows with these keys."""
+    """Return new rows with these keys."""
     arrays = [
         pa.array(keys, pa.int64()) if field.name == KEY.name else random_column(rng, field, len(keys), data_version)
         for field in schema
@@ -60,7 +60,7 @@ def random_rows(rng: random.Random, schema: pa.Schema, keys: range, data_version
 
 
 def sql(value: object) -> str:
-    """A value of a flat column as SQL text."""
+    """Return a value of a flat column as SQL text."""
     return "'" + value + "'" if isinstance(value, str) else str(value)
 
 
