@@ -94,7 +94,7 @@ def check(defs: dg.Definitions) -> None:
     assert defs.resolve_job_def("lake__events__ingest").resource_defs.keys() >= {"lance_spark", "lance_messages"}
 
 
-def test_two_calls_merge_with_the_definitions_of_a_project() -> None:
+def test_definitions_of_two_calls_merge_with_those_of_a_project() -> None:
     check(dg.Definitions.merge(own_definitions(), *two_calls()))
 
 

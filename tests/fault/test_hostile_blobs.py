@@ -153,7 +153,7 @@ def test_damaged_data_files_of_blobs_give_rows_or_raise_lance_errors(table: Tabl
 
 
 @pytest.mark.slow
-def test_damaged_sidecars_and_external_files_change_only_values_or_raise() -> None:
+def test_damaged_sidecars_and_external_files_change_only_values_or_raise_lance_errors() -> None:
     table = _table("v2")
     for path in table.ending(".blob"):
         # Each bit belongs to one value: no other value differs.

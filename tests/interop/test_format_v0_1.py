@@ -130,7 +130,7 @@ def test_row_groups_do_not_depend_on_the_input_batches(batch_rows: int) -> None:
     assert ours(pieces) == ours(table)
 
 
-def test_slices_have_the_same_bytes_as_copies(tmp_path: Path) -> None:
+def test_slices_are_written_with_the_same_bytes_as_copies(tmp_path: Path) -> None:
     sliced = pa.table(COLUMNS).slice(3, 77)
     copied = pa.table({name: pa.concat_arrays([sliced[name].combine_chunks(), COLUMNS[name][:0]]) for name in COLUMNS})
     assert ours(sliced) == ours(copied)

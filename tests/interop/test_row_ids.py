@@ -170,7 +170,7 @@ def test_the_delta_between_any_versions_equals_that_of_pylance(tables: dict[str,
     assert [each.read_version for each in found] == [each.read_version for each in expected]
 
 
-def test_invalid_deltas_are_refused(tables: dict[str, str]) -> None:
+def test_invalid_delta_arguments_are_refused(tables: dict[str, str]) -> None:
     ours = lance_core.dataset(tables["stable"])
     for arguments in ({}, {"begin_version": 1}, {"end_version": 1}, {"compared_against": -1}):
         with pytest.raises(InvalidInputError):

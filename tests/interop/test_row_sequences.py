@@ -81,7 +81,7 @@ def test_fragments_of_both_libraries_have_the_same_metadata(tmp_path: Path) -> N
     assert FragmentMetadata.from_json(theirs.to_json()) == ours == pickle.loads(pickle.dumps(ours))
 
 
-def test_moved_rows_keep_the_row_ids_of_a_sequence(tmp_path: Path) -> None:
+def test_moved_rows_keep_the_row_ids_assigned_by_users(tmp_path: Path) -> None:
     lance_core.write_dataset(pa.table({"a": range(4)}), tmp_path, enable_stable_row_ids=True)
     dataset = lance_core.dataset(tmp_path)
     old = dataset.get_fragments()[0]

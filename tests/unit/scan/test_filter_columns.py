@@ -51,7 +51,7 @@ def test_column_of_the_filter_is_not_read_again_for_the_result(
 @pytest.mark.parametrize(("offset", "limit"), [(None, None), (3, 500), (700, None)])
 @pytest.mark.parametrize("columns", [["other", "text", "k"], ["kind", "k", "other"], ["pair", "text", "kind", "other"]])
 @pytest.mark.parametrize("most", [64, 2**19], ids=["many pieces", "one piece"])
-def test_scan_returns_the_rows_of_the_table_whichever_columns_filter_and_result_share(
+def test_scan_returns_correct_rows_regardless_of_columns_shared_by_filter_and_result(
     dataset: lance_core.LanceDataset,
     rows: pa.Table,
     monkeypatch: pytest.MonkeyPatch,

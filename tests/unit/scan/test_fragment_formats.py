@@ -69,7 +69,7 @@ def _fragment(store: MemoryStore, version: str, parts: tuple[set[str], ...] = PA
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_struct_members_in_three_data_files_make_one_struct(version: str) -> None:
+def test_struct_members_in_three_data_files_are_combined_into_one_struct(version: str) -> None:
     store = MemoryStore()
     fragment = _fragment(store, version)
     locator = FileLocator(store, "t")
