@@ -92,12 +92,18 @@ def _own_signal_handlers() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    """An S3 server with a bucket and, for versions in DynamoDB, a table of the same name."""
+@pytest.fixture(scope="session")
+def _moto() -> Iterator[S3Server]:
     with moto_server() as running:
-        create_manifest_table(running, running.bucket)
         yield running
+
+
+@pytest.fixture(scope="module")
+def server(_moto: S3Server) -> S3Server:
+    """An S3 server with a bucket for each file and, for versions in DynamoDB, a table of the same name."""
+    server = _moto.with_new_bucket()
+    create_manifest_table(server, server.bucket)
+    return server
 
 
 @pytest.fixture

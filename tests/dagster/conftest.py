@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import IO, Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+import sqlalchemy
 import yaml
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -113,6 +115,19 @@ def _revisions_are_loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptDirectory, "from_config", load_once)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _databases_need_not_reach_the_disk() -> Iterator[None]:
+    """Instances of this process keep their SQLite databases without waiting for the disk."""
+
+    def do_not_wait(connection: Any, record: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF").close()
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", do_not_wait)
+    yield
+    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", do_not_wait)
 
 
 @pytest.fixture(autouse=True)

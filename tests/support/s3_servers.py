@@ -10,7 +10,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,12 @@ class S3Server:
             ),
         )
 
+    def with_new_bucket(self) -> "S3Server":
+        """The same server with a bucket of its own."""
+        server = replace(self, bucket=f"{_BUCKET}-{uuid.uuid4().hex[:12]}")
+        server.client().create_bucket(Bucket=server.bucket)
+        return server
+
     def keys(self, uri: str) -> list[str]:
         """Return the keys below a dataset's URI, without the prefix."""
         prefix = uri.partition("://")[2].partition("?")[0].partition("/")[2] + "/"
@@ -86,9 +92,7 @@ def moto_server() -> Iterator[S3Server]:
     try:
         _, port = running.get_host_and_port()
         # All moto servers in a process have the same buckets.
-        server = S3Server(f"http://127.0.0.1:{port}", f"lance-tests-{uuid.uuid4().hex[:12]}")
-        server.client().create_bucket(Bucket=server.bucket)
-        yield server
+        yield S3Server(f"http://127.0.0.1:{port}").with_new_bucket()
     finally:
         running.stop()
 

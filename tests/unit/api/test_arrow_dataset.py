@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import pickle
 from collections.abc import Callable
@@ -56,9 +57,14 @@ def dataset(table: pa.Table, uri: str, store: CountingStore) -> lance_core.Lance
     return dataset
 
 
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def _duckdb(query: str) -> Callable[[Any], pa.Table]:
     def run(rows: Any) -> pa.Table:
-        connection = duckdb.connect()
+        connection = _connection()
         connection.register("rows", rows)
         return connection.sql(query).to_arrow_table()
 
