@@ -85,6 +85,7 @@ class Removal:
         self._stride = Stride(policy.delete_rate_limit, self._threads)
         self._gone: list[ClassifiedPath] = []
         self._failed: list[ClassifiedPath] = []
+        self._unannounced: set[int] = set()
         self._incomplete: set[int] = set()
 
     def run(
@@ -127,10 +128,11 @@ class Removal:
         announcing = self._not_spared(file for file in batch if _announces(file))
         if self._remove(executor, announcing):
             self._guard.look()
+        self._unannounced |= self._incomplete & {file.goes_with for file in announcing}
         files = self._not_spared(
             file
             for file in batch
-            if file.kind is not FileKind.MANIFEST and not _announces(file) and file.goes_with not in self._incomplete
+            if file.kind is not FileKind.MANIFEST and not _announces(file) and file.goes_with not in self._unannounced
         )
         gone = self._remove(executor, files)
         for file in gone:

@@ -101,9 +101,9 @@ def test_lance_core_dataset_remains_a_function_after_the_module_is_imported(stat
 
 
 def test_every_public_module_is_an_attribute_of_the_package_after_the_package_is_imported() -> None:
-    # Each in a process of its own, because a module may import others.
+    # Each in a process of its own, because a module may import others; what most of them need is loaded once.
     program = """
-import lance_core, os, sys, types
+import lance_core, numpy, os, pyarrow.compute, pyarrow.dataset, sys, types
 for module in sys.argv[1:]:
     if os.fork() == 0:
         os._exit(type(getattr(lance_core, module)) is not types.ModuleType)

@@ -422,6 +422,18 @@ def test_manifest_is_kept_when_a_file_of_its_version_cannot_be_removed(
     assert {file.state for file in plan_cleanup(dataset, ALL).paths} == {PathState.KEPT}
 
 
+@pytest.mark.parametrize("length", [1, 100])
+def test_every_file_of_a_version_that_cannot_be_removed_is_counted_for_any_batch_length(
+    uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri, max_rows_per_file=1)
+    dataset = lance_core.write_dataset(pa.table({"a": [4]}), uri, mode="overwrite")
+    _length_of_strides(monkeypatch, length)
+    store.fault = lambda call: When.BEFORE if call.method == "delete" and "/data/" in call.path else None
+    stats = plan_cleanup(dataset, ALL).execute()
+    assert (stats.failed_deletes, stats.old_versions, stats.transaction_files_removed) == (3, 0, 1)
+
+
 def test_cleanup_counts_a_file_as_removed_despite_a_lost_response(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
