@@ -62,7 +62,7 @@ class S3Server:
         )
 
     def with_new_bucket(self) -> "S3Server":
-        """The same server with a bucket of its own."""
+        """Return the same server with a new bucket."""
         server = replace(self, bucket=f"{_BUCKET}-{uuid.uuid4().hex[:12]}")
         server.client().create_bucket(Bucket=server.bucket)
         return server

@@ -60,7 +60,7 @@ def alone(location: str, **arguments: Any) -> pa.Table:
 
 
 def same(left: pa.Table, right: pa.Table) -> bool:
-    """Whether types and values are the same; dictionaries of different chunks may be different ones."""
+    """Return whether types and values are the same; different chunks may have different dictionaries."""
     return left.schema.types == right.schema.types and _values(left).equals(_values(right))
 
 
