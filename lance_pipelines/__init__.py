@@ -15,14 +15,14 @@
 The names of this module are the public API; each is imported on first use, so that a declaration needs neither Dagster
 nor Spark. The packages behind them:
 
-``ingest`` and ``maintenance`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the parallel work
-and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``, ``schedules``,
-``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together; ``components``
-does it for datasets that are declared in YAML. ``progress`` decides when the progress of a long operation is worth a
-line. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks the state of other
-runs. ``definitions`` is the application of this repository, with the datasets of ``declarations``. ``cli`` runs the
-maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the application's
-environment variables.
+``ingest``, ``maintenance``, and ``publish`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the
+parallel work and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``,
+``schedules``, ``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together;
+``components`` does it for datasets that are declared in YAML. ``progress`` decides when the progress of a long
+operation is worth a line. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks
+the state of other runs. ``definitions`` is the application of this repository, with the datasets of ``declarations``.
+``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the
+application's environment variables.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
     from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+    from lance_pipelines.publish.settings import PublishSettings
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
 
@@ -66,6 +67,7 @@ __all__ = [
     "LanceTableResource",
     "MaintenancePolicy",
     "PartitionColumn",
+    "PublishSettings",
     "SchemaMode",
     "Settings",
     "Severity",
@@ -98,6 +100,7 @@ _MODULES: Final = {
     "io_managers.lance_table_resource": ("LanceTableResource",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
+    "publish.settings": ("PublishSettings",),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),
 }

@@ -11,10 +11,11 @@ import dagster as dg
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
+from lance_pipelines.assets.published_dataset import build_published_asset
 from lance_pipelines.checks.asset_checks import build_asset_checks
 from lance_pipelines.generated_names import check_names
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.jobs import build_check_jobs, build_ingest_jobs, build_maintenance_jobs
+from lance_pipelines.jobs import build_check_jobs, build_ingest_jobs, build_maintenance_jobs, build_promotion_jobs
 from lance_pipelines.resources.messages import DEFAULT_MESSAGES, MESSAGES
 from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.schedules import build_schedules
@@ -88,10 +89,11 @@ def build_asset_definitions(declared: Sequence[DatasetDeclaration]) -> dg.Defini
     The schedules start jobs of :func:`build_shared_definitions`.
     """
     ingested = [declaration for declaration in declared if declaration.source is not None]
+    published = [declaration for declaration in declared if declaration.publish is not None]
     return dg.Definitions(
-        assets=[build_dataset_asset(declaration) for declaration in ingested],
+        assets=[*map(build_dataset_asset, ingested), *map(build_published_asset, published)],
         asset_checks=[build_asset_checks(declaration) for declaration in declared if declaration.checks.names],
-        jobs=[*build_ingest_jobs(ingested), *build_check_jobs(declared)],
+        jobs=[*build_ingest_jobs(ingested), *build_check_jobs(declared), *build_promotion_jobs(published)],
         schedules=build_schedules(declared),
     )
 

@@ -156,6 +156,16 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
 
 @main.command()
 @click.option(
+    "--version", type=click.IntRange(min=1), help="The version to publish; by default, the latest one. May be older."
+)
+@_options(_COMMON_OPTIONS, _DRY_RUN)
+def promote(**arguments: Any) -> None:
+    """Check a version, and move the tag by which the dataset is read to it if the checks pass."""
+    _run("promote", **arguments)
+
+
+@main.command()
+@click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,

@@ -16,7 +16,7 @@ from rich.status import Status
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import dataset_name
-from lance_pipelines.jobs import DATASET_TAG, check_config, request_config
+from lance_pipelines.jobs import DATASET_TAG, operation_config
 from lance_pipelines.ops.failures import config_headline, take_failures
 from lance_pipelines.ops.progress import shown_on
 from lance_pipelines.resources.spark import SPARK_RESOURCE
@@ -38,7 +38,7 @@ def run_operation(
     """Run the job of an operation and wait for it to finish.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows`` or ``check``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``check``, or ``promote``.
         values: the operation's configuration; a value of None keeps the declared value.
         module: name of the Python module that contains the definitions.
         dataset: key or name of the declared dataset; may be None if only one is declared.
@@ -52,11 +52,7 @@ def run_operation(
     try:
         job = _find_job(_load(module), operation, dataset)
         subject = f"{job.tags[DATASET_TAG]}: {operation}"
-        config = (
-            check_config(job.tags[DATASET_TAG], **values)
-            if operation == "check"
-            else request_config(operation, **values)
-        )
+        config = operation_config(operation, job.tags[DATASET_TAG], **values)
         config["loggers"] = {"console": {"config": {"log_level": "INFO" if verbose else "CRITICAL"}}}
         if spark_config:
             config["resources"] = {SPARK_RESOURCE: {"config": {"spark_config": dict(spark_config)}}}

@@ -14,12 +14,12 @@ from typing import Final
 from dagster._core.definitions.utils import is_valid_name
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, published_key
 
 __all__ = ["JOBS", "STEPS", "check_key", "check_names"]
 
-JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows", "check")
-"""The operations that have a job for each dataset."""
+JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows", "check", "promote")
+"""The operations that have a job for each dataset, as far as its declaration requires them."""
 
 STEPS: Final = (
     "write_fragments",
@@ -33,8 +33,11 @@ STEPS: Final = (
     "plan_delete",
     "commit_delete",
     "run_checks",
+    "publish",
+    "audit_version",
+    "move_tag",
 )
-"""The ops that exist for each dataset."""
+"""The ops and graphs that exist for each dataset, as far as its declaration requires them."""
 
 _LEGAL_PART: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SEPARATOR: Final = "__"
@@ -66,6 +69,13 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
     for declaration in declarations:
         keys[declaration.name].append("/".join(key_parts(declaration.key)))
         check_key(declaration)
+    own_keys = {key_parts(declaration.key) for declaration in declarations}
+    for declaration in declarations:
+        if declaration.publish is not None and published_key(declaration) in own_keys:
+            raise InvalidInputError(
+                f"the asset of tag {declaration.publish.tag!r} of dataset {'/'.join(key_parts(declaration.key))} has "
+                f"the key of another dataset, {'/'.join(published_key(declaration))}; choose another tag"
+            )
     for name, found in keys.items():
         if len(found) > 1:
             raise InvalidInputError(

@@ -24,7 +24,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
-from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, published_key
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
@@ -36,9 +36,11 @@ __all__ = [
     "build_check_jobs",
     "build_ingest_jobs",
     "build_maintenance_jobs",
+    "build_promotion_jobs",
     "check_config",
     "job_name",
     "job_tags",
+    "operation_config",
     "request_config",
 ]
 
@@ -48,9 +50,11 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "materialize_deletions": "plan_rewrites",
         "cleanup": "plan_cleanup",
         "delete_rows": "plan_delete",
+        "check": "{}__run_checks",
+        "promote": "{}__publish",
     }
 )
-"""Maps each operation to the step of its job that receives the configuration."""
+"""Maps each operation to the step or the graph of its job that receives the configuration; ``{}`` is the dataset."""
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {
@@ -91,6 +95,20 @@ def build_check_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unresol
     ]
 
 
+def build_promotion_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
+    """Return, for each dataset that is published by a tag, the job that checks a version and moves the tag to it."""
+    return [
+        dg.define_asset_job(
+            name=job_name("promote", declaration.name),
+            selection=dg.AssetSelection.assets(dg.AssetKey(published_key(declaration))),
+            description=f"Check a version of {declaration.name}; if it passes, move {declaration.publish.tag} to it.",
+            tags=job_tags("promote", declaration.name),
+        )
+        for declaration in declarations
+        if declaration.publish is not None
+    ]
+
+
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
     """Return four jobs for each dataset: compact, materialize deletions, clean up, and delete rows."""
     return [
@@ -121,14 +139,24 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
         values: fields of the operation's configuration; a value of None keeps the declared value.
     """
-    given = {name: value for name, value in values.items() if value is not None}
-    return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}
+    return operation_config(operation, "", **values)
 
 
 def check_config(dataset: str, **values: Any) -> dict[str, Any]:
     """Return the run configuration of the check job of the dataset with this name; None keeps the default."""
+    return operation_config("check", dataset, **values)
+
+
+def operation_config(operation: str, dataset: str, **values: Any) -> dict[str, Any]:
+    """Return the run configuration of the job of an operation on the dataset with this name.
+
+    Args:
+        operation: an operation of :func:`request_config`, ``check``, or ``promote``.
+        dataset: the dataset's name.
+        values: fields of the operation's configuration; a value of None keeps the declared value.
+    """
     given = {name: value for name, value in values.items() if value is not None}
-    return {"ops": {f"{dataset}__run_checks": {"config": given}}}
+    return {"ops": {_CONFIGURED_STEPS[operation].format(dataset): {"config": given}}}
 
 
 def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:

@@ -19,7 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration, DatasetKey, WriteMode, key_parts, required_source
+from lance_pipelines.ingest.declaration import (
+    DatasetDeclaration,
+    DatasetKey,
+    WriteMode,
+    key_parts,
+    published_key,
+    required_publishing,
+    required_source,
+)
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
@@ -34,6 +42,7 @@ __all__ = [
     "STORAGE_KIND",
     "STORAGE_KIND_KEY",
     "SUMMARY_KEY",
+    "TAG_KEY",
     "URI_KEY",
     "VERSION_KEY",
     "asset_metadata",
@@ -42,6 +51,7 @@ __all__ = [
     "folded",
     "fragment_table",
     "materialization_metadata",
+    "published_metadata",
     "staged_metadata",
     "table_schema",
     "version_metadata",
@@ -63,6 +73,9 @@ CONTENT_KEY: Final = "lance/content"
 
 PARTITION_KEY: Final = "partition_expr"
 """Metadata key of an asset: the column that assigns rows to partitions, or a mapping of dimensions to columns."""
+
+TAG_KEY: Final = "lance/tag"
+"""Metadata key of an asset definition: the tag by which the asset's dataset is read."""
 
 STORAGE_KIND: Final = "lance"
 
@@ -127,6 +140,12 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
     if declaration.column_lineage:
         metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_column_lineage(declaration))
     return metadata
+
+
+def published_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of the definition of the asset that stands for the published version."""
+    tag = required_publishing(declaration).tag
+    return dataset_metadata(published_key(declaration), declaration.uri) | {TAG_KEY: dg.MetadataValue.text(tag)}
 
 
 def _column_lineage(declaration: DatasetDeclaration) -> dg.TableColumnLineage:

@@ -27,6 +27,7 @@ from lance_pipelines.ingest.sources import (
 )
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
+from lance_pipelines.publish.settings import PublishSettings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -40,6 +41,8 @@ __all__ = [
     "WriteMode",
     "dataset_name",
     "key_parts",
+    "published_key",
+    "required_publishing",
     "required_source",
 ]
 
@@ -146,6 +149,8 @@ class DatasetDeclaration:
             stored as fixed-size lists.
         maintenance: the policy that determines when fragments are merged and old versions are removed.
         checks: the checks that Dagster shows with the asset.
+        publish: the tag by which readers see the dataset, and the checks that a version must pass to get the tag. If
+            None, readers see every version.
         description: description of the asset.
         group: the asset's group in the web interface.
         owners: email addresses, or teams as ``"team:data"``.
@@ -175,6 +180,7 @@ class DatasetDeclaration:
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
     checks: CheckSettings = field(default_factory=CheckSettings)
+    publish: PublishSettings | None = None
     description: str | None = None
     group: str | None = None
     owners: Sequence[str] = ()
@@ -207,6 +213,11 @@ class DatasetDeclaration:
                 f"dataset {self.name}: vector_columns applies only to rows that Spark reads; "
                 "have the source function return fixed-size lists instead"
             )
+        if self.publish is not None:
+            try:
+                self.publish.required_checks(self.checks)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"dataset {self.name}: {error}") from error
         if self.data_storage_version is not None:
             try:
                 LanceFileVersion.parse(self.data_storage_version).require_writable()
@@ -296,6 +307,22 @@ def required_source(declaration: DatasetDeclaration) -> Source:
     if declaration.source is None:
         raise InvalidInputError(f"dataset {declaration.name}: no source is declared, so it cannot be ingested")
     return declaration.source
+
+
+def required_publishing(declaration: DatasetDeclaration) -> PublishSettings:
+    """Return how a dataset is published.
+
+    Raises:
+        InvalidInputError: nothing is declared.
+    """
+    if declaration.publish is None:
+        raise InvalidInputError(f"dataset {declaration.name}: publish is not declared, so no version is published")
+    return declaration.publish
+
+
+def published_key(declaration: DatasetDeclaration) -> tuple[str, ...]:
+    """Return the key of the asset that stands for the published version: the dataset's key and the tag."""
+    return (*key_parts(declaration.key), required_publishing(declaration).tag)
 
 
 def key_parts(key: DatasetKey | dg.AssetKey) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class SourceFormat(StrEnum):
 
 
 def open_latest(source: AssetSource) -> lance_core.LanceDataset:
-    """Return a handle to the latest version of the dataset of an asset."""
-    return lance_core.dataset(source.uri, storage_options=source.resolved_storage_options())
+    """Return a handle to the latest version of the dataset of an asset, or to the version with the declared tag."""
+    return lance_core.dataset(source.uri, version=source.tag, storage_options=source.resolved_storage_options())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +183,7 @@ class AssetSource:
         storage_options: credentials and settings of that dataset's store.
         columns: names of the columns to read; None means all.
         filter: a SQL condition that selects the rows; None means all.
+        tag: if given, a run reads the version to which this tag refers.
     """
 
     needs_spark: ClassVar[bool] = True
@@ -193,9 +194,10 @@ class AssetSource:
     storage_options: Options = field(default_factory=dict, repr=False)
     columns: Sequence[str] | None = None
     filter: str | None = None
+    tag: str | None = None
 
     def __post_init__(self) -> None:
-        check_literals("an asset source", ("uri", self.uri), ("filter", self.filter))
+        check_literals("an asset source", ("uri", self.uri), ("filter", self.filter), ("tag", self.tag))
 
     def resolved_storage_options(self) -> dict[str, str] | None:
         """Return the storage options with the values of environment variables; None if there are no options.

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from lance_core.errors import DatasetNotFoundError, InvalidInputError
-from lance_pipelines.events.asset_metadata import PARTITION_KEY, STORAGE_KIND, STORAGE_KIND_KEY, URI_KEY
+from lance_pipelines.events.asset_metadata import PARTITION_KEY, STORAGE_KIND, STORAGE_KIND_KEY, TAG_KEY, URI_KEY
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
@@ -40,6 +40,7 @@ _SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
 _UPSERT_BY_METADATA: Final = "lance/upsert_by"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
+_TAG_METADATA: Final = "tag"
 
 
 class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
@@ -63,7 +64,9 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     Metadata of an input (``dg.AssetIn(metadata=…)``):
 
     * ``columns``: names of the columns to load;
-    * ``filter``: a SQL condition that selects the rows to load.
+    * ``filter``: a SQL condition that selects the rows to load;
+    * ``tag``: load the version to which this tag refers. An asset that stands for the published version of a dataset is
+      always loaded by its tag.
     """
 
     base_uri: str = Field(description="Directory or URI under which the datasets are stored.")
@@ -120,7 +123,9 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
             asked = context.definition_metadata or {}
             columns = _columns(asked)
             try:
-                dataset = reader.open(key, self._input_uri(key, metadata), self.storage_options or None)
+                # The tag of the input, or of the upstream asset if it stands for a published version.
+                tag = asked.get(_TAG_METADATA) or metadata.get(TAG_KEY)
+                dataset = reader.open(key, self._input_uri(key, metadata), self.storage_options or None, tag=tag)
             except DatasetNotFoundError:
                 if wanted != [] or frame_type.of_table is None:
                     raise

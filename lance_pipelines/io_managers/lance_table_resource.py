@@ -41,10 +41,15 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
     """A Lance dataset that steps open, read, and write directly.
 
     In a step, a read sees the version that Dagster recorded as the step's input; outside a run, the latest version.
+    With ``tag``, a read sees the version that has this tag.
     """
 
     asset: str = Field(description='Key of the asset that the dataset belongs to, for example "raw/events".')
     uri: str = Field(description="Location of the dataset.")
+    tag: str | None = Field(
+        default=None,
+        description="A tag: reads then see the version to which it refers. Writes are not affected.",
+    )
     _writes: Counter[tuple[str, str, int]] = PrivateAttr(default_factory=Counter)
 
     def dataset(self) -> lance_core.LanceDataset:
@@ -56,7 +61,9 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         context = _current_context()
         step = None if context is None else context.get_step_execution_context()
         with reported_as_failure(self.asset):
-            return self._reader(step).open(self._key, absolute_uri(self.uri), self.storage_options or None)
+            return self._reader(step).open(
+                self._key, absolute_uri(self.uri), self.storage_options or None, tag=self.tag
+            )
 
     def read(
         self,

@@ -28,6 +28,7 @@ __all__ = [
     "DeleteRowsConfig",
     "MaintenanceConfig",
     "MaterializeDeletionsConfig",
+    "PromoteConfig",
     "cleanup_policy",
     "compaction_options",
     "dataset_uri",
@@ -111,6 +112,16 @@ class DeleteRowsConfig(MaintenanceConfig):
 
     predicate: str = Field(
         description="SQL expression: rows for which it is true are deleted. Example: day < '2024-01-01'."
+    )
+
+
+class PromoteConfig(MaintenanceConfig):
+    """The configuration of ``promote``: which version is published."""
+
+    version: int | None = Field(
+        default=None,
+        description="The version to check and publish; by default, the one that this run has ingested, or else the "
+        "latest. The tag moves back only to a version that is named here.",
     )
 
 

@@ -117,4 +117,6 @@ def _stage_function(
 
 def _open_asset(reader: Reader, source: AssetSource) -> lance_core.LanceDataset:
     """Return a handle to the version of another asset that the step reads, leased for the duration of the step."""
-    return reader.open(dg.AssetKey(key_parts(source.key)), source.uri, source.resolved_storage_options())
+    return reader.open(
+        dg.AssetKey(key_parts(source.key)), source.uri, source.resolved_storage_options(), tag=source.tag
+    )

@@ -10,7 +10,7 @@ read is recorded in the log of the run. See decision 22.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,6 +36,7 @@ READ_VERSION_KEY: Final = "lance/read_version"
 _READ_DATA_VERSION_KEY: Final = "lance/read_data_version"
 _READ_EVENT_KEY: Final = "lance/read_event"
 _READ_ASSET_KEY: Final = "lance/read_asset"
+_READ_TAG_KEY: Final = "lance/read_tag"
 
 _DATA_VERSION: Final = re.compile(r"([0-9]+)-([0-9a-f]{8}|unknown)")
 _MAX_EVENTS: Final = 50
@@ -78,7 +79,7 @@ class Reader:
     leases: HeldLeases
 
     def open(
-        self, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None = None
+        self, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None = None, *, tag: str | None = None
     ) -> lance_core.LanceDataset:
         """Return a handle to the version of an asset's dataset that the step reads.
 
@@ -86,14 +87,18 @@ class Reader:
             key: the asset.
             uri: the dataset's location.
             storage_options: credentials and settings of the dataset's store.
+            tag: if given, the version is the one to which this tag refers, not the one that is recorded as the input.
 
         Raises:
             DatasetNotFoundError: the dataset does not exist.
+            RefNotFoundError: the tag does not exist.
             VersionNotFoundError: the version that was recorded no longer exists.
         """
         step = self.step
         if step is None:
-            return lance_core.dataset(uri, storage_options=storage_options)
+            return lance_core.dataset(uri, version=tag, storage_options=storage_options)
+        if tag is not None:
+            return self._open_tagged(step, key, uri, storage_options, tag)
         info = step.maybe_fetch_and_get_input_asset_version_info(key)
         candidates = _candidates(step, key, uri, info)
         holder = f"run {step.run_id}, step {step.step.key}"
@@ -111,6 +116,25 @@ class Reader:
         if recorded is not None and info is not None:
             _set_provenance(step, key, info, recorded)
         _record(step, key, uri, dataset, recorded)
+        return dataset
+
+    def _open_tagged(
+        self, step: StepExecutionContext, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None, tag: str
+    ) -> lance_core.LanceDataset:
+        """Return a handle to the version with a tag; a repeated attempt of the step reads the same version again."""
+        earlier = next(_earlier_tagged_reads(step, key, uri, tag), None)
+        for _ in range(_MAX_ATTEMPTS):
+            version = tag if earlier is None else earlier
+            try:
+                dataset = lance_core.dataset(uri, version=version, storage_options=storage_options)
+                self.leases.take(dataset, f"run {step.run_id}, step {step.step.key}")
+                break
+            except VersionNotFoundError as error:
+                # The tag was moved, and a cleanup was faster than the lease.
+                gone = error
+        else:
+            raise gone
+        _record(step, key, uri, dataset, None, tag=tag)
         return dataset
 
 
@@ -241,14 +265,29 @@ def _earlier_reads(step: StepExecutionContext, key: dg.AssetKey, uri: str, *, ow
 
 
 def _reads_of(step: StepExecutionContext, run_id: str, key: dg.AssetKey, uri: str) -> Iterator[_Recorded]:
+    for metadata in _read_events(step, run_id, key, uri):
+        data_version, storage_id = metadata.get(_READ_DATA_VERSION_KEY), metadata.get(_READ_EVENT_KEY)
+        if isinstance(data_version, str) and isinstance(storage_id, int):
+            yield _Recorded(data_version=data_version, storage_id=storage_id, run_id=run_id)
+
+
+def _earlier_tagged_reads(step: StepExecutionContext, key: dg.AssetKey, uri: str, tag: str) -> Iterator[int]:
+    """Yield the versions that earlier attempts of the step in this run have read by a tag."""
+    if step.previous_attempt_count:
+        for metadata in _read_events(step, step.run_id, key, uri):
+            version = metadata.get(READ_VERSION_KEY)
+            if metadata.get(_READ_TAG_KEY) == tag and isinstance(version, int):
+                yield version
+
+
+def _read_events(step: StepExecutionContext, run_id: str, key: dg.AssetKey, uri: str) -> Iterator[Mapping[str, object]]:
+    """Yield the metadata of the events for what the step has read of a dataset in a run, oldest first."""
     for entry in step.instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
         if entry.dagster_event is None or entry.step_key != step.step.key:
             continue
         metadata = {name: value.value for name, value in entry.dagster_event.engine_event_data.metadata.items()}
-        data_version, storage_id = metadata.get(_READ_DATA_VERSION_KEY), metadata.get(_READ_EVENT_KEY)
-        is_this = metadata.get(_READ_ASSET_KEY) == key.to_user_string() and metadata.get("dagster/uri") == uri
-        if is_this and isinstance(data_version, str) and isinstance(storage_id, int):
-            yield _Recorded(data_version=data_version, storage_id=storage_id, run_id=run_id)
+        if metadata.get(_READ_ASSET_KEY) == key.to_user_string() and metadata.get("dagster/uri") == uri:
+            yield metadata
 
 
 def _record(
@@ -257,6 +296,8 @@ def _record(
     uri: str,
     dataset: lance_core.LanceDataset,
     recorded: _Recorded | None,
+    *,
+    tag: str | None = None,
 ) -> None:
     """Log the read as an event of the run; metadata of an input would be an observation of the asset."""
     metadata: dict[str, dg.MetadataValue] = {
@@ -265,6 +306,9 @@ def _record(
         READ_VERSION_KEY: dg.MetadataValue.int(dataset.version),
     }
     why = "the latest: no data version is recorded"
+    if tag is not None:
+        metadata[_READ_TAG_KEY] = dg.MetadataValue.text(tag)
+        why = f"tag {tag}"
     if recorded is not None:
         metadata[_READ_DATA_VERSION_KEY] = dg.MetadataValue.text(recorded.data_version)
         metadata[_READ_EVENT_KEY] = dg.MetadataValue.int(recorded.storage_id)

@@ -21,6 +21,7 @@ from lance_pipelines.definitions import application
 from lance_pipelines.generated_names import JOBS, STEPS
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.publish.settings import PublishSettings
 from lance_pipelines.settings import ExecutorKind, Settings
 
 MODULE = "lance_pipelines.definitions"
@@ -92,14 +93,17 @@ def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -
 
 
 def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
-    defs = build_definitions([declaration("trips")])
+    defs = build_definitions([declaration("trips", publish=PublishSettings(tag="prod"))])
     jobs = {job.name for job in defs.get_repository_def().get_all_jobs() if job.name.startswith("trips")}
     assert jobs == {f"trips__{job}" for job in JOBS}
-    (asset,) = defs.assets
-    graphs = [asset.node_def, *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition))]
+    published = defs.assets[1].node_def
+    graphs = [
+        *(asset.node_def for asset in defs.assets),
+        *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition)),
+    ]
     steps = {node.definition.name for graph in graphs for node in graph.nodes}
     (checks,) = defs.asset_checks
-    assert {*steps, checks.node_def.name} == {f"trips__{step}" for step in STEPS}
+    assert {*steps, checks.node_def.name, published.name} == {f"trips__{step}" for step in STEPS}
 
 
 def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:

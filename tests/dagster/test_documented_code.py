@@ -87,6 +87,20 @@ def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    page = "docs/guides/publish.md"
+    declare, read, report = examples(page)
+    namespace: dict[str, Any] = {"new_rows": pa.table({"id": [1, 2]})}
+    run(declare, tmp_path, namespace)
+    job = namespace["defs"].resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance).success
+    run(read, tmp_path, namespace)
+    run(report, tmp_path, namespace)
+    assert namespace["published"].count_rows() == namespace["table"].read().num_rows == 2
+    (text,) = examples(page, "yaml")[1:]
+    ResolvedRunConfig.build(namespace["defs"].resolve_job_def("lake__events__promote"), yaml.safe_load(text))
+
+
 def test_the_example_of_the_guide_to_spark_sessions_loads(tmp_path: Path) -> None:
     (text,) = examples("docs/guides/spark-sessions.md")
     run(text, tmp_path, {})
