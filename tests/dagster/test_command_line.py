@@ -61,20 +61,25 @@ def test_two_simultaneous_first_runs_keep_the_rows_of_both(command_line, run_con
 
 
 @pytest.mark.parametrize(
-    "mode", [pytest.param("append", marks=pytest.mark.slow), pytest.param("overwrite", marks=pytest.mark.soak)]
+    ("mode", "num_runs"),
+    [
+        pytest.param("append", 2, marks=pytest.mark.slow),
+        pytest.param("append", 4, marks=pytest.mark.soak),
+        pytest.param("overwrite", 4, marks=pytest.mark.soak),
+    ],
 )
-def test_four_simultaneous_runs_without_a_shared_instance_keep_every_row(
-    command_line, run_config, ten_rows, tmp_path, mode
+def test_simultaneous_runs_without_a_shared_instance_keep_every_row(
+    command_line, run_config, ten_rows, tmp_path, mode, num_runs
 ) -> None:
     """Without shared pools, only the commit protocol protects the rows."""
     dagster = command_line()
     uri = tmp_path / "lake" / "events.lance"
     config = run_config({"source": ten_rows, "uri": str(uri), "mode": mode})
-    processes = [dagster.start_ingest(config) for _ in range(4)]
+    processes = [dagster.start_ingest(config) for _ in range(num_runs)]
     for process in processes:
         _, stderr = process.communicate(timeout=600)
         assert process.returncode == 0, stderr
-    check_with_the_reference(uri, 4, 40 if mode == "append" else 10)
+    check_with_the_reference(uri, num_runs, 10 * num_runs if mode == "append" else 10)
 
 
 @pytest.mark.slow

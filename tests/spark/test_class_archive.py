@@ -132,12 +132,14 @@ stop_session(session)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "num_recorders", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)]
+)
 @pytest.mark.skipif(sys.platform != "linux", reason="the cache directory is set by XDG_CACHE_HOME")
-def test_concurrent_recorders_leave_one_archive_that_sessions_use(tmp_path: Path) -> None:
+def test_recorders_leave_one_archive_that_sessions_use(tmp_path: Path, num_recorders: int) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "LANCE_SPARK_CLASS_ARCHIVE": "1"}
     record = [sys.executable, "-m", "lance_pipelines.spark.class_recording"]
-    recorders = [subprocess.Popen(record, cwd=REPOSITORY, env=environment) for _ in range(2)]
+    recorders = [subprocess.Popen(record, cwd=REPOSITORY, env=environment) for _ in range(num_recorders)]
     assert 0 in [recorder.wait() for recorder in recorders]
     directory = tmp_path / "lance-pipelines" / "classes"
     (archive,) = directory.glob("*.jsa")

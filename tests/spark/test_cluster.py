@@ -17,7 +17,7 @@ import lance_core
 from tests.support.s3_servers import CEPH_PROGRAMS, S3Server, ceph_server, moto_server
 from tests.support.spark_cluster import SparkCluster, end, spark_cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 ROWS = 20_000
 DEADLINE_SECONDS = 300
@@ -98,6 +98,7 @@ def expected(changes: dict[int, str]) -> list[tuple[int, str]]:
     return sorted(found.items())
 
 
+@pytest.mark.slow
 def test_reads_and_writes_on_a_cluster_return_and_add_the_correct_rows(table: Table) -> None:
     assert table.apply("read") == {"n": ROWS, "total": ROWS * (ROWS - 1) // 2, "ids": ROWS}
     assert table.apply("write", start=ROWS, stop=ROWS + 100, text="new") == {"version": 3, "rows": 100}
@@ -105,10 +106,16 @@ def test_reads_and_writes_on_a_cluster_return_and_add_the_correct_rows(table: Ta
     assert not table.unused_files()
 
 
+def cases(values: tuple[str, ...], short: str) -> list[Any]:
+    """Return parameters of which one is ``slow``, and the others take too long for that."""
+    return [pytest.param(value, marks=pytest.mark.slow if value == short else pytest.mark.soak) for value in values]
+
+
 EVENTS = ("fails", "executor", "straggles")
+"""Each of them happens to one verb in the slow tests, and to the others in the soak tests."""
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", cases(EVENTS, "fails"))
 def test_write_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     assert table.apply("write", start=ROWS, stop=ROWS + 100, text="new", event=event)["version"] == 3
     assert table.rows() == expected({number: f"new {number}" for number in range(ROWS, ROWS + 100)})
@@ -118,7 +125,7 @@ def test_write_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     assert not table.unused_files()
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", cases(EVENTS, "executor"))
 def test_upsert_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     done = table.apply("upsert", start=ROWS - 100, stop=ROWS + 100, text="new", event=event)
     assert done == {"version": 3, "updated": 100, "inserted": 100}
@@ -129,7 +136,7 @@ def test_upsert_on_a_cluster_survives_failures(table: Table, event: str) -> None
     assert not table.unused_files()
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", cases(EVENTS, "straggles"))
 def test_compaction_on_a_cluster_survives_failures(table: Table, event: str) -> None:
     # One version reserves the ids of the new fragments.
     assert table.apply("compact", event=event)["version"] == 4
@@ -139,7 +146,7 @@ def test_compaction_on_a_cluster_survives_failures(table: Table, event: str) -> 
     assert not table.unused_files()
 
 
-@pytest.mark.parametrize("verb", ["write", "upsert", "compact"])
+@pytest.mark.parametrize("verb", cases(("write", "upsert", "compact"), "upsert"))
 def test_killed_driver_leaves_no_version_and_its_files_can_be_cleaned_up(table: Table, verb: str) -> None:
     request = table.request(verb, start=ROWS - 100, stop=ROWS + 100, text="new", event="driver")
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
