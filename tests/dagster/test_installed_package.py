@@ -45,6 +45,8 @@ def call(*command: str, cwd: Path, home: Path | None = None, expected: int = 0) 
         for name, text in os.environ.items()
         if not name.startswith(("PYTHON", "DAGSTER", "LANCE_", "VIRTUAL_ENV"))
     }
+    # A session would start a process that records classes for this environment in the user's cache directory.
+    variables["LANCE_SPARK_CLASS_ARCHIVE"] = "0"
     if home is not None:
         variables["DAGSTER_HOME"] = str(home)
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
