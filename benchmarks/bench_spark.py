@@ -10,13 +10,16 @@ as Parquet files, from which the frames are read.
 
     python benchmarks/bench_spark.py --workdir DIRECTORY [--rows 5000000] [--runs 3] [write] [read] [compact] [upsert]
 
-Prints the seconds of every run, and the ratio of the medians: above 1, Lance is faster.
+Prints the seconds of every run, and the ratio of the medians: above 1, Lance is faster. What the operating system still has
+to write to the disk is written before each run, because otherwise each side would wait for the writes of the other: Lance
+waits until its files are on the disk, and Spark does not. The number of rows is checked on both sides.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -108,6 +111,8 @@ class Bench:
                     str(self._home / "written.parquet")
                 ),
             )
+            found = self._session.read.parquet(str(self._home / "written.parquet")).count()
+            self._require(lance_core.dataset(self._table("written")).count_rows(), found)
         shutil.rmtree(self._table("written"), ignore_errors=True)
         shutil.rmtree(self._home / "written.parquet", ignore_errors=True)
 
@@ -117,8 +122,8 @@ class Bench:
         for columns in (["id"], ["id", "score", "word"]):
             self._compare(
                 f"read {', '.join(columns)}",
-                ours=lambda columns=columns: self._read(columns).toArrow(),  # type: ignore[misc]  # the default binds the loop variable
-                theirs=lambda columns=columns: self._frame().select(*columns).toArrow(),  # type: ignore[misc]  # the default binds the loop variable
+                ours=lambda columns=columns: self._require(self._read(columns).toArrow().num_rows),  # type: ignore[misc]  # the default binds the loop variable
+                theirs=lambda columns=columns: self._require(self._frame().select(*columns).toArrow().num_rows),  # type: ignore[misc]  # the default binds the loop variable
             )
 
     def compact(self) -> None:
@@ -129,12 +134,14 @@ class Bench:
                 copy = self._table("compacted")
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(self._table("many"), copy)
+                os.sync()
                 if side == "ours":
                     started = time.perf_counter()
                     compact(self._session, str(copy))
                     seconds[side].append(time.perf_counter() - started)
                 else:
                     seconds[side].append(self._in_process(copy))
+                self._require(lance_core.dataset(copy).count_rows())
                 shutil.rmtree(copy)
         self._report("compact", seconds)
 
@@ -148,6 +155,7 @@ class Bench:
         def ours() -> float:
             shutil.rmtree(table, ignore_errors=True)
             shutil.copytree(self._table("base"), table)
+            os.sync()
             started = time.perf_counter()
             done = upsert(self._session.read.parquet(str(source)), str(table), "id")
             seconds = time.perf_counter() - started
@@ -158,11 +166,16 @@ class Bench:
         seconds = {"ours": [], "theirs": []}  # type: dict[str, list[float]]
         for _ in range(self._num_runs):
             seconds["ours"].append(ours())
+            os.sync()
             started = time.perf_counter()
             self._write(self._frame(), table)
             seconds["theirs"].append(time.perf_counter() - started)
         shutil.rmtree(table)
         self._report("upsert of 1 % against an overwrite", seconds)
+
+    def _require(self, *found: int) -> None:
+        """A wrong result must not be measured."""
+        assert all(each == self._num_rows for each in found), found  # noqa: S101  # not a test
 
     def _frame(self) -> DataFrame:
         return self._session.read.parquet(str(self._home / "source.parquet"))
@@ -189,6 +202,7 @@ class Bench:
         seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
         for _ in range(self._num_runs):
             for side, work in (("ours", ours), ("theirs", theirs)):
+                os.sync()
                 started = time.perf_counter()
                 work()
                 seconds[side].append(time.perf_counter() - started)

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
     from lance_pipelines.spark.data_source.registration import register
     from lance_pipelines.spark.failures import translated
+    from lance_pipelines.spark.session import LOCAL_DEFAULTS, SESSION_DEFAULTS, start_session, stop_session
 
-__all__ = ["register", "translated"]
+__all__ = ["LOCAL_DEFAULTS", "SESSION_DEFAULTS", "register", "start_session", "stop_session", "translated"]
 
 _HOMES: Final[Mapping[str, str]] = MappingProxyType(
-    {"register": "lance_pipelines.spark.data_source.registration", "translated": "lance_pipelines.spark.failures"}
+    {
+        "LOCAL_DEFAULTS": "lance_pipelines.spark.session",
+        "SESSION_DEFAULTS": "lance_pipelines.spark.session",
+        "register": "lance_pipelines.spark.data_source.registration",
+        "start_session": "lance_pipelines.spark.session",
+        "stop_session": "lance_pipelines.spark.session",
+        "translated": "lance_pipelines.spark.failures",
+    }
 )
 """Each name is imported on first use: a worker that needs one module does not load the others."""
 

@@ -5,6 +5,8 @@ Adjacent small fragments are read by one task, and a large fragment is divided a
     fragments   [ 30 MB ][ 40 MB ][        400 MB        ][ 10 MB ]
     tasks       0 0 0 0 0 0 0 0 0 [  1  ][  2  ][  3  ][4] 5 5 5 5       at most 128 MiB each
 
+If there are fewer tasks than processors, they are made smaller.
+
 The sizes are those of the columns that are read. They are estimated from the types, because only the sizes of whole
 files are known without opening them.
 """
@@ -30,6 +32,9 @@ __all__ = ["ReadTask", "Scan", "column_share", "plan_tasks", "read_task"]
 
 TASK_BYTES: Final = 128 * 1024**2
 """Number of bytes that a task reads, by default; the same as Spark's default size of a file split."""
+
+_SMALLEST_TASK_BYTES: Final = 4 * 1024**2
+"""A task that reads less takes longer to start than to read; the same as what Spark counts for opening a file."""
 
 _BATCH_BYTES: Final = 16 * 1024**2
 """Maximum size of a batch, in bytes: the JVM and the worker both hold several."""
@@ -75,16 +80,20 @@ class Scan:
 
 
 def plan_tasks(
-    fragments: Sequence[Fragment], *, share: float = 1.0, task_bytes: int = TASK_BYTES
+    fragments: Sequence[Fragment], *, share: float = 1.0, task_bytes: int = TASK_BYTES, parallelism: int = 1
 ) -> tuple[ReadTask, ...]:
     """Divide fragments into tasks.
 
     Args:
         fragments: the fragments, in order.
         share: the part of their bytes that is read, from :func:`column_share`.
-        task_bytes: number of bytes that a task should read, at least 1. A file of unknown size counts as this number of
-            bytes.
+        task_bytes: number of bytes that a task should read at most, at least 1. A file of unknown size counts as this
+            number of bytes.
+        parallelism: the number of tasks to which at least the bytes are divided, as long as each reads 4 MiB.
     """
+    if parallelism > 1:
+        total = sum(size or task_bytes for fragment in fragments for size in fragment.data_file_bytes) * share
+        task_bytes = min(task_bytes, max(_SMALLEST_TASK_BYTES, int(total / parallelism) + 1))
     tasks: list[ReadTask] = []
     group: list[int] = []
     room = float(task_bytes)

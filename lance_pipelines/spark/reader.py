@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import lance_core
 from lance_pipelines.spark.failures import reported_to_driver
 from lance_pipelines.spark.read_tasks import TASK_BYTES, ReadTask, Scan, column_share, plan_tasks, read_task
+from lance_pipelines.spark.tasks import default_parallelism
 from lance_pipelines.spark.types import natural_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def read_version(
         storage_options=dataset.storage_options,
         scan=scan,
         tasks=plan_tasks(
-            dataset.manifest.fragments, share=column_share(dataset.schema, columns), task_bytes=TASK_BYTES
+            dataset.manifest.fragments,
+            share=column_share(dataset.schema, columns),
+            task_bytes=TASK_BYTES,
+            parallelism=default_parallelism(session),
         ),
     )
     num_tasks = len(settings.tasks)

@@ -73,6 +73,7 @@ def _import_modules() -> None:
     import pyspark.worker  # noqa: F401
 
     import lance_core.optimize  # noqa: F401
+    import lance_pipelines.spark.data_source.source
     import lance_pipelines.spark.environment_inventory
     import lance_pipelines.spark.reader
     import lance_pipelines.spark.rewriter

@@ -32,6 +32,7 @@ import lance_core
 from lance_pipelines.spark.conform import conform_batch, detach_small_columns
 from lance_pipelines.spark.failures import reported_to_driver, translated
 from lance_pipelines.spark.leftovers import check_token, discard_lost_attempts
+from lance_pipelines.spark.narrow_rows import NarrowBatches, marked_rows, uncounted_batches
 from lance_pipelines.spark.owned_jobs import owned_jobs
 from lance_pipelines.spark.tasks import default_parallelism, may_lose_attempts
 
@@ -59,11 +60,12 @@ _REPORT: Final = pa.schema(
         pa.field("num_rows", pa.int64(), nullable=False),
         pa.field("num_bytes", pa.int64(), nullable=False),
         pa.field("fragments", pa.string(), nullable=False),
+        pa.field("is_stopped", pa.bool_(), nullable=False),
     ]
 )
 _REPORT_DDL: Final = (
     "partition_id INT NOT NULL, attempt_number INT NOT NULL, num_rows BIGINT NOT NULL, num_bytes BIGINT NOT NULL, "
-    "fragments STRING NOT NULL"
+    "fragments STRING NOT NULL, is_stopped BOOLEAN NOT NULL"
 )
 
 _OPTIMIZED_PLAN: Final = "== Optimized Logical Plan =="
@@ -171,21 +173,31 @@ def write_frame(
         storage_options=None if storage_options is None else dict(storage_options),
         target_bases=None if target_bases is None else tuple(target_bases),
     )
-    counted = Observation()
     with translated(f"cannot write fragments of {dataset_uri}"), owned_jobs(frame.sparkSession):
+        rows = coalesce_small_partitions(frame)
+        marked = marked_rows(rows, target)
+        reports, rows_counted = _run(rows if marked is None else marked, settings, is_uncounted=marked is not None)
+        has_wide_rows = any(report.is_stopped for report in reports)
+        if has_wide_rows:
+            reports, rows_counted = _run(rows, settings, is_uncounted=False)
+        has_leftovers = has_wide_rows or may_lose_attempts(frame.sparkSession, reports)
+    written = _summarize(_one_attempt_each(reports), rows_counted)
+    if has_leftovers:
+        discard_lost_attempts(dataset_uri, file_token, written.fragments, storage_options=storage_options)
+    return written
+
+
+def _run(rows: DataFrame, settings: WriteSettings, *, is_uncounted: bool) -> tuple[list[Row], int]:
+    """Write all rows, and return the reports of the tasks and the number of rows that the JVM has counted."""
+    counted = Observation()
+    with uncounted_batches(rows.sparkSession, is_uncounted=is_uncounted):
         reports = (
-            coalesce_small_partitions(frame)
             # Counted by the JVM in the job's only result stage, where Spark counts every partition exactly once.
-            .observe(counted, F.count(F.lit(1)).alias("num_rows"))
+            rows.observe(counted, F.count(F.lit(1)).alias("num_rows"))
             .mapInArrow(partial(_write_partition, settings), _REPORT_DDL)
             .collect()
         )
-        rows_counted = int(counted.get["num_rows"])
-        lost_attempts = may_lose_attempts(frame.sparkSession, reports)
-    written = _summarize(_one_attempt_each(reports), rows_counted)
-    if lost_attempts:
-        discard_lost_attempts(dataset_uri, file_token, written.fragments, storage_options=storage_options)
-    return written
+        return reports, int(counted.get["num_rows"])
 
 
 def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTITION_BYTES) -> DataFrame:
@@ -284,10 +296,15 @@ def write_partition(settings: WriteSettings, batches: Iterable[pa.RecordBatch]) 
 
 def _write_partition(settings: WriteSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write one partition and yield one row with its report, or none for an empty partition; runs in a worker."""
-    report = write_partition(settings, batches)
-    if report is not None:
-        row = {**asdict(report), "fragments": json.dumps(report.fragments)}
-        yield pa.RecordBatch.from_pylist([row], schema=_REPORT)
+    narrow = NarrowBatches(batches)
+    report = write_partition(settings, narrow)
+    if narrow.is_stopped:
+        row = {**dict.fromkeys(_REPORT.names, 0), "fragments": "[]", "is_stopped": True}
+    elif report is not None:
+        row = {**asdict(report), "fragments": json.dumps(report.fragments), "is_stopped": False}
+    else:
+        return
+    yield pa.RecordBatch.from_pylist([row], schema=_REPORT)
 
 
 class _ConformedRows:

@@ -42,7 +42,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import lance_core
-from lance_core.errors import SchemaMismatchError
+from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.optimize import Compaction
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
@@ -50,6 +50,9 @@ from lance_pipelines.spark.connect_server import connect_server
 from lance_pipelines.spark.reader import read_version
 from lance_pipelines.spark.session import start_session, stop_session
 from lance_pipelines.spark.staging import rewrite_tasks, stage_write
+from lance_pipelines.spark.verbs import (
+    add_columns, compact, copy, delete, materialize_deletions, replace_rows, update, upsert, verify, write
+)
 from lance_pipelines.spark.writer import coalesce_small_partitions
 from pyspark.sql.functions import spark_partition_id
 
@@ -89,6 +92,41 @@ with connect_server(settings, port=0) as server:
     assert sorted(row.id for row in read_version(remote, dataset).collect()) == [0, 1, 2, 3]
     plan = Compaction.plan(dataset, {})
     assert len(rewrite_tasks(remote, uri, [task.json() for task in plan.tasks]).results) == len(plan.tasks) == 1
+
+    uri = str(directory / "verbs.lance")
+    frame = remote.range(0, 1000, 1, 4).selectExpr("id", "id % 7 AS kind", "concat('row ', id) AS text")
+    written = write(frame, uri, "create", max_rows_per_file=200)
+    assert (written.version, written.num_rows) == (1, 1000)
+    assert delete(remote, uri, "kind = 3").num_deleted_rows == 143
+    assert update(remote, uri, {"text": "'updated'"}, "id < 7").num_updated_rows == 6
+    new = remote.range(990, 1010).selectExpr("id", "id % 7 AS kind", "repeat('wide', 5000) AS text")
+    done = upsert(new, uri, "id")
+    assert (done.num_updated_rows, done.num_inserted_rows) == (8, 12), done
+    part = remote.range(2000, 2010).selectExpr("id", "CAST(99 AS BIGINT) AS kind", "'part' AS text")
+    assert replace_rows(part, uri, "kind = 99").num_inserted_rows == 10
+    add_columns(remote, uri, {"length": "char_length(text)"})
+    double = lambda batch: pa.record_batch({"double": pa.array([2 * number for number in batch["id"].to_pylist()])})
+    add_columns(remote, uri, double)
+    assert materialize_deletions(remote, uri, threshold=0.0).metrics.fragments_removed > 0
+    assert compact(remote, uri).metrics.fragments_removed > 0
+    assert verify(remote, uri, reads_pages=True) == []
+    copied = copy(remote, uri, str(directory / "copied.lance"))
+    assert copied.num_bytes > 0
+    rows = lance_core.dataset(directory / "copied.lance").to_table().sort_by("id").to_pylist()
+    ids = sorted({number for number in range(990) if number % 7 != 3} | {*range(990, 1010), *range(2000, 2010)})
+    assert [row["id"] for row in rows] == ids
+    for row in rows:
+        number = row["id"]
+        text = "updated" if number < 7 else f"row {number}"
+        text = "part" if number >= 2000 else "wide" * 5000 if number >= 990 else text
+        kind = 99 if number >= 2000 else number % 7
+        assert row == {"id": number, "kind": kind, "text": text, "length": len(text), "double": 2 * number}, row
+    try:
+        delete(remote, uri, "no_such_column = 1")
+    except InvalidInputError:
+        pass
+    else:
+        raise AssertionError("a condition on an unknown column was accepted")
     stop_session(remote)
 print("done")
 """

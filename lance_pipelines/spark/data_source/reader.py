@@ -52,15 +52,22 @@ class LanceReader(DataSourceReader):
         dataset: a handle to the version.
         schema: the columns that Spark asks for; see :func:`check_schema`.
         options: the parsed options.
+        parallelism: the number of tasks that the cluster executes at a time.
     """
 
     def __init__(
-        self, location: Location, dataset: LanceDataset, schema: StructType, options: Mapping[str, Any]
+        self,
+        location: Location,
+        dataset: LanceDataset,
+        schema: StructType,
+        options: Mapping[str, Any],
+        parallelism: int = 1,
     ) -> None:
         """Check the schema and the filter; no rows are read."""
         self._location = location
         self._version = dataset.version
         self._options = dict(options)
+        self._parallelism = parallelism
         self._conditions = [options["filter"]] if "filter" in options else []
         self._stored = dataset.schema
         self._scan = plan_scan(dataset, schema, options)
@@ -86,6 +93,7 @@ class LanceReader(DataSourceReader):
                 dataset.manifest.fragments,
                 share=column_share(self._stored, self._scan.columns),
                 task_bytes=self._options.get("taskBytes", TASK_BYTES),
+                parallelism=1 if "taskBytes" in self._options else self._parallelism,
             )
             return [TaskPartition(self._version, task) for task in tasks]
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lance_pipelines.spark.data_source.source import LanceDataSource
+from lance_pipelines.spark.tasks import default_parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,5 @@ def register(session: SparkSession, *, storage_options: Mapping[str, str] | None
     redacted = session.conf.get(_REDACTED, "") or ""
     if _STORAGE_OPTIONS not in redacted:
         session.conf.set(_REDACTED, f"{redacted}|{_STORAGE_OPTIONS}" if redacted else _STORAGE_OPTIONS)
-    source: type[LanceDataSource] = LanceDataSource
-    if storage_options:
-        source = type(LanceDataSource.__name__, (LanceDataSource,), {"session_storage_options": dict(storage_options)})
-    session.dataSource.register(source)
+    own = {"session_storage_options": dict(storage_options or {}), "parallelism": default_parallelism(session)}
+    session.dataSource.register(type(LanceDataSource.__name__, (LanceDataSource,), own))

@@ -33,10 +33,13 @@ __all__ = ["LanceDataSource"]
 
 
 class LanceDataSource(DataSource):
-    """The data source ``lance``. ``register`` derives a class from it that contains the session's storage options."""
+    """The data source ``lance``. ``register`` derives a class from it that contains what belongs to the session."""
 
     session_storage_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Storage options of all tables; those of a table replace them."""
+
+    parallelism: ClassVar[int] = 1
+    """The number of tasks that the cluster executes at a time, as it was when the data source was registered."""
 
     _version: int | None = None
 
@@ -61,7 +64,7 @@ class LanceDataSource(DataSource):
             parsed = parse_options(self.options, uses.READ)
             location = self._location(parsed)
             dataset = pin_version(location, parsed) if self._version is None else location.open(self._version)
-            return LanceReader(location, dataset, schema, parsed)
+            return LanceReader(location, dataset, schema, parsed, self.parallelism)
 
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:  # Spark's signature
         """Return a writer that appends rows to the table, or replaces them."""
