@@ -10,9 +10,9 @@ as Parquet files, from which the frames are read.
 
     python benchmarks/bench_spark.py --workdir DIRECTORY [--rows 5000000] [--runs 3] [write] [read] [compact] [upsert]
 
-Prints the seconds of every run, and the ratio of the medians: above 1, Lance is faster. What the operating system still has
-to write to the disk is written before each run, because otherwise each side would wait for the writes of the other: Lance
-waits until its files are on the disk, and Spark does not. The number of rows is checked on both sides.
+Prints the seconds of every run, and the ratio of the medians: above 1, Lance is faster. Before each run, the operating
+system writes its cached writes to the disk, because otherwise each side would wait for those of the other: Lance waits
+until its files are on the disk, and Spark does not. The number of rows is checked on both sides.
 """
 
 from __future__ import annotations
