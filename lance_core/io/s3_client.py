@@ -29,6 +29,7 @@ import pyarrow as pa
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import LanceError, NotFoundError, StorageError
 from lance_core.io.native_reads import FirstReadError, NativeReads
+from lance_core.io.request_slots import RequestSlots
 from lance_core.io.s3_errors import translate
 from lance_core.io.signed_urls import SignedUrls
 
@@ -43,9 +44,9 @@ __all__ = ["DIRECTORY_BUCKET", "S3Client", "client_of"]
 DIRECTORY_BUCKET: Final = "--x-s3"
 """Suffix of the names of directory buckets."""
 
-_PARALLEL_CALLS: Final = 64
+_PARALLEL_REQUESTS: Final = 256
 _CALL_REQUESTS: Final = 4
-"""Maximum number of calls that read ranges at the same time, and of the requests of such a call."""
+"""Maximum number of requests for ranges that are in flight at the same time, and of those of one call of obstore."""
 
 _LARGE_BYTES: Final = 1024 * 1024
 """Ranges of at least this size are read with separate calls."""
@@ -113,7 +114,7 @@ class S3Client:
         """Create the client without connecting."""
         self._settings = settings
         self._connections: dict[int, Any] = {}
-        self._semaphores: dict[int, asyncio.Semaphore] = {}
+        self._slots: dict[int, RequestSlots] = {}
         self._urls: SignedUrls | None = None if settings.requester_pays else SignedUrls(anonymous=settings.anonymous)
         self._native = NativeReads(settings)
         self._native_failures = 0
@@ -201,7 +202,7 @@ class S3Client:
 
     async def _read_part(self, bucket: str, key: str, place: str, extents: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read some ranges of an object."""
-        async with self._calls():
+        async with self._slots_of_process().taken(len(extents)):
             urls = self._urls_of(bucket)
             read = functools.partial(self._read, urls)
             if urls is not None and self._is_native():
@@ -296,12 +297,12 @@ class S3Client:
         """Return whether obstore sends the first attempts."""
         return self._native.is_usable and (self._is_proven or self._native_failures < _MAX_NATIVE_FAILURES)
 
-    def _calls(self) -> asyncio.Semaphore:
-        """Return the semaphore that limits the concurrent calls of this process."""
+    def _slots_of_process(self) -> RequestSlots:
+        """Return the limit on the concurrent requests of this process."""
         pid = os.getpid()
-        if pid not in self._semaphores:
-            self._semaphores[pid] = asyncio.Semaphore(_PARALLEL_CALLS)
-        return self._semaphores[pid]
+        if pid not in self._slots:
+            self._slots[pid] = RequestSlots(_PARALLEL_REQUESTS)
+        return self._slots[pid]
 
     def payer(self) -> dict[str, str]:
         """Return the parameters by which the requester agrees to pay; empty if ``requester_pays`` is not set."""

@@ -20,6 +20,7 @@ from lance_core.io.s3_store import S3Store, open_s3_store
 
 CONTENT = os.urandom(3 * 1024 * 1024)
 BUCKET = "some.bucket"
+MANY = 150
 KEY = "AKIDEXAMPLE"
 SECRET = "secret-of-the-options"
 CHILD = """
@@ -49,6 +50,7 @@ class Recorder:
     seen: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     arrived: threading.Event = field(default_factory=threading.Event)
     may_answer: threading.Event = field(default_factory=threading.Event)
+    meeting: threading.Barrier = field(default_factory=lambda: threading.Barrier(MANY))
 
     @property
     def agents(self) -> list[str]:
@@ -68,6 +70,8 @@ def server() -> Iterator[Recorder]:
             recorder.arrived.set()
             if self.path.endswith("/slow"):
                 recorder.may_answer.wait(60)
+            if self.path.endswith("/together"):
+                recorder.meeting.wait(60)
             first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
             start = int(first) if first else max(0, len(CONTENT) - int(last))
             body = CONTENT[start : int(last) + 1 if first and last else None]
@@ -83,6 +87,7 @@ def server() -> Iterator[Recorder]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = MANY
 
         def handle_error(self, *_: object) -> None:
             """Print nothing, because the client may have disconnected."""
@@ -241,6 +246,14 @@ def test_cancelled_read_ends_while_the_server_is_silent(server):
 
     while store.client.wait_for(others):
         pass
+
+
+def test_requests_for_many_objects_are_in_flight_together(server):
+    store = _store(server)
+    pending = [store.begin_ranges(f"{BUCKET}/{index}/together", [ByteRange(0, 5)]) for index in range(MANY)]
+    # The server answers when all requests have arrived.
+    assert [future.result(60)[0].to_pybytes() for future in pending] == [CONTENT[:5]] * MANY
+    assert set(server.agents) == {"object_store"}
 
 
 def test_processes_read_after_a_fork_and_exit_while_requests_are_in_flight(server):
