@@ -12,9 +12,10 @@ Source: our own design.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from typing import TYPE_CHECKING, Final
+
+from lance_core.file.fetched_bytes import FetchedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.file.field_source import FieldSource, Segment
-    from lance_core.file.file_bytes import ReadableBytes
-    from lance_core.io.byte_range import ByteRange
+    from lance_core.file.file_bytes import Read, ReadableBytes
 
 __all__ = ["FetchAhead"]
 
@@ -59,11 +59,11 @@ class FetchAhead:
         self._file = file
         self._max_bytes = max_bytes
         self._num_decoding = num_decoding
-        self._ahead: deque[tuple[int, Segment, _Fetch]] = deque()
+        self._ahead: deque[tuple[int, Segment, FetchedBytes]] = deque()
         self._ahead_bytes = 0
-        self._fetches: list[_Fetch] = []
+        self._fetches: list[FetchedBytes] = []
 
-    def __iter__(self) -> Iterator[tuple[int, Segment, _Fetch]]:
+    def __iter__(self) -> Iterator[tuple[int, Segment, Read]]:
         """Yield the index of the source, the segment, and a ``Read`` that provides its bytes."""
         while True:
             free_bytes = self._max_bytes - self._ahead_bytes - self._num_decoding()
@@ -73,7 +73,7 @@ class FetchAhead:
                 return
             index, segment, fetch = self._ahead.popleft()
             self._ahead_bytes -= segment.num_bytes
-            yield index, segment, fetch
+            yield index, segment, fetch.read
 
     def stop(self) -> list[Future[list[pa.Buffer]]]:
         """Send no further requests, and return those that have been sent."""
@@ -92,36 +92,7 @@ class FetchAhead:
                 break
         if batch:
             ranges = [each for index, segment in batch for each in self._sources[index].first_ranges(segment)]
-            fetch = _Fetch(self._file, ranges)
+            fetch = FetchedBytes(self._file, ranges)
             self._fetches = [*(each for each in self._fetches if not each.is_done), fetch]
             self._ahead.extend((index, segment, fetch) for index, segment in batch)
             self._ahead_bytes += num_bytes
-
-
-class _Fetch:
-    """A ``Read`` that waits for ranges that are being fetched; it reads any other ranges itself."""
-
-    def __init__(self, file: ReadableBytes, ranges: Sequence[ByteRange]) -> None:
-        self._file = file
-        self._process = os.getpid()
-        self._places: dict[ByteRange, tuple[Future[list[pa.Buffer]], int]] = {}
-        self._futures = []
-        for part in file.parts(list(dict.fromkeys(ranges))):
-            future = part.begin()
-            self._futures.append(future)
-            self._places.update((extent, (future, place)) for place, extent in enumerate(part.ranges))
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all requests have ended."""
-        return all(future.done() for future in self._futures)
-
-    def ended(self) -> list[Future[list[pa.Buffer]]]:
-        """Cancel the requests that have not been sent, and return those that have; none in a forked process."""
-        return [future for future in self._futures if not future.cancel()] if self._process == os.getpid() else []
-
-    def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        if self._process != os.getpid() or not all(extent in self._places for extent in ranges):
-            return self._file.read(ranges)
-        places = [self._places[extent] for extent in ranges]
-        return [future.result()[place] for future, place in places]

@@ -204,7 +204,7 @@ class FileBytes:
         parts: list[list[ByteRange]] = []
         num_bytes = 0
         for wanted in sorted(ranges):
-            if not parts or num_bytes >= max_bytes:
+            if not parts or num_bytes + wanted.num_bytes > max_bytes:
                 parts.append([])
                 num_bytes = 0
             parts[-1].append(wanted)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, OutOfMemoryError, RowOutOfRangeError
 from lance_core.file.families import open_metadata, open_sources, read_statistics
+from lance_core.file.fetched_bytes import FetchedBytes
 from lance_core.file.file_bytes import FileBytes, run_steps, together
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.offset_blocks import keeping_offsets
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from lance_core.file.file_bytes import ReadableBytes
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.page_cache import PageCache
+    from lance_core.io.byte_range import ByteRange
     from lance_core.io.object_store import ObjectStore
     from lance_core.io.read_costs import ReadCosts
     from lance_core.schema.field import Field, Schema
@@ -198,6 +200,31 @@ class FileReader:
         """Return the approximate size of some fields in the file, in bytes; arguments as for :meth:`read_batches`."""
         sources = self._sources(fields, column_indices)
         return sum(segment.num_bytes for source in sources for segment in source.plan(0, self.num_rows))
+
+    def page_ranges(
+        self, fields: Sequence[Field], column_indices: Mapping[int, int], config: ReadConfig
+    ) -> list[ByteRange]:
+        """Return the ranges of all pages of some fields, as far as their positions are known before they are read.
+
+        Args:
+            fields: as for :meth:`read_batches`.
+            column_indices: as for :meth:`read_batches`.
+            config: settings of the scan that will read the fields.
+        """
+        return [
+            extent
+            for source in self._sources(fields, column_indices)
+            for segment in source.plan(0, self.num_rows, batch_rows=config.batch_rows)
+            for extent in source.first_ranges(segment)
+        ]
+
+    def fetch(self, ranges: Sequence[ByteRange]) -> FetchedBytes:
+        """Begin to fetch ranges of the file, for :meth:`reading`."""
+        return FetchedBytes(self._bytes, ranges)
+
+    def reading(self, file_bytes: ReadableBytes) -> FileReader:
+        """Return a reader of the same file that reads from other bytes."""
+        return FileReader(file_bytes, self._metadata, self._page_states, self._projections)
 
     def rows_within(
         self, num_bytes: int, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None

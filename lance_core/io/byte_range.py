@@ -66,17 +66,20 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_exte
     Returns:
         Requests ordered by start; each index into ``ranges`` is a member of exactly one request.
     """
-    order = sorted(range(len(ranges)), key=lambda index: ranges[index])
-    reads: list[CoalescedRead] = []
-    for index in order:
+    extents: list[tuple[int, int]] = []
+    members: list[list[int]] = []
+    for index in sorted(range(len(ranges)), key=lambda index: (ranges[index].start, ranges[index].stop)):
         wanted = ranges[index]
-        if reads:
-            last = reads[-1]
-            stop = max(last.extent.stop, wanted.stop)
-            near = wanted.start - last.extent.stop <= max_gap_bytes
-            small = stop - last.extent.start <= max_extent_bytes or wanted.stop <= last.extent.stop
-            if near and small:
-                reads[-1] = CoalescedRead(ByteRange(last.extent.start, stop), (*last.members, index))
+        if extents:
+            start, stop = extents[-1]
+            joined = max(stop, wanted.stop)
+            if wanted.start - stop <= max_gap_bytes and (joined - start <= max_extent_bytes or joined == stop):
+                extents[-1] = start, joined
+                members[-1].append(index)
                 continue
-        reads.append(CoalescedRead(wanted, (index,)))
-    return reads
+        extents.append((wanted.start, wanted.stop))
+        members.append([index])
+    return [
+        CoalescedRead(ByteRange(start, stop), tuple(indices))
+        for (start, stop), indices in zip(extents, members, strict=True)
+    ]

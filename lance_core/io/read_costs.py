@@ -32,6 +32,12 @@ _NEAR_PART: Final = 48
 """Two ranges share a request if reading the bytes between them takes at most 1 / 48 of the latency: other requests are
 in flight at the same time, so avoiding a request saves only a fraction of its latency."""
 
+_LINK_REQUESTS: Final = 10
+"""A machine receives about as many bytes at a time as so many requests return: 1 GB per second by default."""
+
+_EARLY_PART: Final = 6
+"""Bytes of any number of files are read early if those of a file take at most 1 / 6 of the latency."""
+
 _PARALLEL_REQUESTS: Final = 64
 
 
@@ -78,6 +84,14 @@ class ReadCosts:
     def batch_bytes(self) -> int:
         """Number of bytes that a scan reads with one request: they take as long to arrive as the first byte."""
         return max(1, round(self.request_seconds * self.bytes_per_second))
+
+    def early_bytes(self, num_files: int) -> int:
+        """Number of bytes of some files that are read early, although they may not be needed, to avoid later requests.
+
+        They take as long to arrive as the first bytes of the later requests, or about so if there are many small files.
+        """
+        of_link = max(_LINK_REQUESTS * self.batch_bytes, num_files * self.batch_bytes // _EARLY_PART)
+        return min(num_files * self.batch_bytes, of_link)
 
 
 def _positive(options: Mapping[str, str], name: str, default: float) -> float:

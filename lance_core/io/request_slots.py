@@ -21,7 +21,7 @@ __all__ = ["RequestSlots"]
 class RequestSlots:
     """A number of slots, of which each request needs one. To be used in the thread of one event loop.
 
-    Calls receive their slots in the order in which they ask, so that a call with many requests is not overtaken forever.
+    Calls receive their slots in the order in which they ask, so a call with many requests is not overtaken forever.
 
     Args:
         num_slots: the number of slots; no call asks for more.

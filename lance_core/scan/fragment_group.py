@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_core.blobs.descriptors import BlobDescriptors
+    from lance_core.file.fetched_bytes import FetchedBytes
     from lance_core.file.field_source import RowStatistics
     from lance_core.file.read_config import ReadConfig
+    from lance_core.file.reader import FileReader
+    from lance_core.io.byte_range import ByteRange
     from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.read_plan import ReadPlan
     from lance_core.scan.row_reader import OpenColumns
@@ -113,6 +116,12 @@ class FragmentGroup(RowReader):
         self._is_lasting = is_lasting
         self._starts = np.array([0, *accumulate(reader.physical_rows for reader in readers)], np.int64)
         self._deleted: npt.NDArray[np.uint32] | None = None
+        self._fetched: dict[str, FetchedBytes] = {}
+
+    @property
+    def readers(self) -> Sequence[FragmentReader]:
+        """The readers of the fragments."""
+        return self._readers
 
     @property
     def physical_rows(self) -> int:
@@ -161,7 +170,7 @@ class FragmentGroup(RowReader):
         live_starts = [0, *accumulate(reader.num_live_rows for reader in self._readers)]
         first = int(np.searchsorted(live_starts, start, side="right")) - 1
         last = int(np.searchsorted(live_starts, stop, side="left"))
-        if start < stop and last - first < len(self._readers):
+        if start < stop and last - first < len(self._readers) and not self._fetched:
             part = _joined(self._readers[first:last])
             yield from part.runs(wanted, start - live_starts[first], stop - live_starts[first], config, max_rows)
             return
@@ -180,7 +189,7 @@ class FragmentGroup(RowReader):
         """Read individual rows; see :meth:`RowReader.take_physical`. Only the files with these rows are read."""
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         touched, places = np.unique(owners, return_inverse=True)
-        if len(touched) < len(self._readers):
+        if len(touched) < len(self._readers) and not self._fetched:
             part = _joined([self._readers[index] for index in touched.tolist()])
             lengths = np.diff(self._starts)[touched]
             shifts = np.cumsum(lengths) - lengths - self._starts[touched]
@@ -205,9 +214,25 @@ class FragmentGroup(RowReader):
         joined = []
         for columns in zip(*opened, strict=True):
             _, here, indices = columns[0]
-            files = [file for file, _, _ in columns]
-            joined.append((join_files(files, is_lasting=self._is_lasting), here, indices))
+            file = join_files([file for file, _, _ in columns], is_lasting=self._is_lasting)
+            fetched = self._fetched.get(file.path)
+            joined.append((file if fetched is None else file.reading(fetched), here, indices))
         return joined
+
+    def fetch(self, plans: Sequence[ReadPlan], config: ReadConfig) -> None:
+        """Begin to fetch all pages of the columns of some projections. All later reads of these columns use them."""
+        files: dict[str, FileReader] = {}
+        ranges: dict[str, list[ByteRange]] = {}
+        for plan in plans:
+            for file, here, columns in self.open_columns(plan):
+                files[file.path] = file
+                ranges.setdefault(file.path, []).extend(file.page_ranges(here.fields, columns, config))
+        self._fetched = {path: file.fetch(ranges[path]) for path, file in files.items()}
+
+    def stop_fetching(self) -> None:
+        """Send no further requests for what is being fetched."""
+        for fetched in self._fetched.values():
+            fetched.ended()
 
     def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of a system column that is not stored in a data file, for some physical positions."""

@@ -24,6 +24,7 @@ from lance_core.file.read_config import ReadConfig
 from lance_core.predicate.predicate import Predicate
 from lance_core.public.arguments import checked_number, whole_number
 from lance_core.scan.batch_sizes import BatchSizes
+from lance_core.scan.early_fetch import with_columns_fetched
 from lance_core.scan.fragment_group import joined_readers
 from lance_core.scan.matching import (
     RowCut,
@@ -388,7 +389,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         elif self._predicate is not None and shared.fields:
             yield from self._joined_batches(self._predicate, shared, fetched)
         else:
-            for reader, rows in self._found():
+            for reader, rows in self._found(fetched):
                 for batch in read_found(reader, fetched, self._stored, rows, self._config):
                     yield reader, batch
 
@@ -396,7 +397,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         """Yield the rows that match the filter; columns of the filter are not read again for the result."""
         cut = RowCut(self._offset, self._limit)
         is_shared = [top in shared.fields for top in self._columns.stored.fields]
-        for reader in self._readers():
+        for reader in self._fetching_readers(predicate, fetched):
             if cut.is_done():
                 return
             pieces = matching_batches(reader, predicate, shared, self._config, cut, self._row_range)
@@ -426,12 +427,16 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
                 if cut.is_done():
                     return
 
-    def _found(self) -> Iterator[tuple[RowReader, npt.NDArray[np.int64]]]:
-        """Yield the live rows that match the filter, within offset and limit."""
+    def _found(self, fetched: Schema | None = None) -> Iterator[tuple[RowReader, npt.NDArray[np.int64]]]:
+        """Yield the live rows that match the filter, within offset and limit.
+
+        Args:
+            fetched: the columns that the caller reads of these rows, if any.
+        """
         if self._predicate is None:
             return
         cut = RowCut(self._offset, self._limit)
-        for reader in self._readers():
+        for reader in self._readers() if fetched is None else self._fetching_readers(self._predicate, fetched):
             if cut.is_done():
                 return
             for rows in gathered(find_rows(reader, self._predicate, self._config, cut, self._row_range), cut):
@@ -447,6 +452,13 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         num_first = _FIRST_FILTERED if self._limit is None and self._predicate is not None else 1
         wanted = (*self._columns.stored.fields, *filtered)
         return joined_readers(fragments, wanted, num_first=num_first, has_limit=self._limit is not None)
+
+    def _fetching_readers(self, predicate: Predicate, fetched: Schema) -> Iterator[RowReader]:
+        """Yield readers; those that fetch the given columns with those of the predicate have begun to do so."""
+        readers = self._readers()
+        if self._limit is not None or self._row_range is not None:
+            return readers
+        return with_columns_fetched(readers, predicate.wanted, fetched, self._stored, self._config)
 
     def _ranges(self) -> Iterator[tuple[RowReader, LiveRange]]:
         readers: list[RowReader] = []

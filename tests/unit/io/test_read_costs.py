@@ -32,6 +32,16 @@ def test_only_object_stores_are_remote():
     assert not MemoryStore().capabilities.read_costs.is_remote
 
 
+def test_bytes_that_are_read_early_arrive_within_the_latency_or_are_those_of_small_files():
+    costs = ReadCosts.of_object_store({"read_latency_ms": "10", "read_mb_per_second": "100"})
+    mib = 1024 * 1024
+    assert costs.batch_bytes == mib
+    assert costs.early_bytes(1) == mib
+    assert costs.early_bytes(10) == costs.early_bytes(30) == 10 * mib
+    assert costs.early_bytes(600) == 100 * mib
+    assert MemoryStore().capabilities.read_costs.early_bytes(10) < 10_000
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "fast", ""])
 @pytest.mark.parametrize("name", ["read_latency_ms", "read_mb_per_second"])
 def test_read_costs_must_be_positive_numbers(name, value):

@@ -1,0 +1,113 @@
+"""Decides whether a scan with a filter fetches all columns of a fragment at once, and fetches them.
+
+Usually the columns of the filter are read first, and the other columns of the matching rows afterward. In an object
+store, that waits for requests twice, and sends at least two requests for each file. If the other columns are small,
+this costs more than their bytes: all columns are fetched together, and usually with one request, because the pages of
+small files lie next to each other. Only what is fetched changes: the filter is still evaluated first, and the other
+columns are decoded only for the matching rows.
+
+The bytes are fetched in portions of several fragments, of which two are in memory at a time.
+
+Source: own design.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from lance_core.scan.fragment_group import FragmentGroup
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.read_plan import ReadPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lance_core.file.read_config import ReadConfig
+    from lance_core.scan.row_reader import OpenColumns, RowReader
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["with_columns_fetched"]
+
+_PORTIONS: Final = 2
+"""Number of portions that are fetched, or being read, at the same time."""
+
+
+def with_columns_fetched(
+    readers: Iterable[RowReader], filtered: Schema, fetched: Schema, table: Schema, config: ReadConfig
+) -> Iterator[RowReader]:
+    """Replace those readers by others whose columns should be fetched at once; these begin to fetch them.
+
+    Args:
+        readers: readers of fragments, or of several fragments together.
+        filtered: the columns of the filter, all rows of which are read.
+        fetched: the other columns, which are read for the matching rows.
+        table: the whole schema.
+        config: read settings, including the maximum number of bytes to read ahead.
+
+    Yields:
+        Readers of the same rows, in the same order.
+    """
+    plans = ReadPlan.of(filtered), ReadPlan.of(fetched, table)
+    for reader in readers:
+        portions = _portions(reader, *plans, config)
+        if not portions:
+            yield reader
+            continue
+        begun: deque[FragmentGroup] = deque()
+        try:
+            for portion in portions:
+                portion.fetch(plans, config)
+                begun.append(portion)
+                if len(begun) == _PORTIONS:
+                    yield begun.popleft()
+            while begun:
+                yield begun.popleft()
+        finally:
+            for portion in begun:
+                portion.stop_fetching()
+
+
+def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: ReadConfig) -> list[FragmentGroup]:
+    """Divide fragments into portions whose columns are fetched at once; return none if they should not be."""
+    readers = _remote_readers(reader, (*filtered.wanted.fields, *fetched.wanted.fields))
+    if not readers:
+        return []
+    group = FragmentGroup(readers, is_lasting=True)
+    of_filter, others = group.open_columns(filtered), group.open_columns(fetched)
+    if not of_filter or not others:
+        # Files contain the columns of one side at most: there is no second round of requests.
+        return []
+    num_other_bytes, most_bytes = _stored_bytes(others), config.ahead_bytes // _PORTIONS
+    num_bytes = _stored_bytes(of_filter) + num_other_bytes
+    if num_other_bytes > others[0][0].read_costs.early_bytes(len(readers)) or num_bytes > most_bytes * len(readers):
+        return []
+    most_rows = group.physical_rows * most_bytes // max(1, num_bytes)
+    return [FragmentGroup(part, is_lasting=True) for part in _divided(readers, most_rows)]
+
+
+def _remote_readers(reader: RowReader, fields: Iterable[Field]) -> Sequence[FragmentReader]:
+    """Return the readers of the fragments if these are in an object store and all fields are in their pages."""
+    readers = reader.readers if isinstance(reader, FragmentGroup) else [reader]
+    alike = [each for each in readers if isinstance(each, FragmentReader) and each.is_remote]
+    wanted = list(fields)
+    if len(alike) < len(readers) or any(leaf.is_blob for top in wanted for leaf in top.leaves()):
+        return []
+    return [] if alike[0].group_key(wanted) is None else alike
+
+
+def _stored_bytes(opened: Sequence[OpenColumns]) -> int:
+    return sum([file.stored_bytes(here.fields, columns) for file, here, columns in opened])
+
+
+def _divided(readers: Sequence[FragmentReader], most_rows: int) -> Iterator[list[FragmentReader]]:
+    """Divide readers, in order, into portions of at most so many rows, but of at least one reader."""
+    portion: list[FragmentReader] = []
+    num_rows = 0
+    for reader in readers:
+        if portion and num_rows + reader.physical_rows > most_rows:
+            yield portion
+            portion, num_rows = [], 0
+        portion.append(reader)
+        num_rows += reader.physical_rows
+    yield portion
