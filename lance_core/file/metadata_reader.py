@@ -19,7 +19,7 @@ from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -126,6 +126,10 @@ class MetadataReader:
                 where = f"{self.path}: column {index}"
                 self._columns[index] = ColumnMetadata.parse(message, self.data_stop, where, self.version)
         return [self._columns[index] for index in indices]
+
+    def has_columns(self, indices: Iterable[int]) -> bool:
+        """Return whether the metadata of some columns has been read."""
+        return all(index in self._columns for index in indices)
 
     @property
     def metadata_start(self) -> int:

@@ -196,10 +196,21 @@ class FileReader:
         if self.version.is_structural and isinstance(metadata, MetadataReader):
             metadata.columns([column_indices[leaf.id] for top in fields for leaf in top.leaves()])
 
+    def has_columns(self, fields: Sequence[Field], column_indices: Mapping[int, int]) -> bool:
+        """Return whether :meth:`load_columns` has been called for these columns."""
+        metadata = self._metadata
+        return isinstance(metadata, MetadataReader) and metadata.has_columns(
+            column_indices[leaf.id] for top in fields for leaf in top.leaves()
+        )
+
     def stored_bytes(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None) -> int:
         """Return the approximate size of some fields in the file, in bytes; arguments as for :meth:`read_batches`."""
         sources = self._sources(fields, column_indices)
-        return sum(segment.num_bytes for source in sources for segment in source.plan(0, self.num_rows))
+        # The plan is that of a scan, which is kept.
+        batch_rows = _DEFAULT_CONFIG.batch_rows
+        return sum(
+            [each.num_bytes for source in sources for each in source.plan(0, self.num_rows, batch_rows=batch_rows)]
+        )
 
     def page_ranges(
         self, fields: Sequence[Field], column_indices: Mapping[int, int], config: ReadConfig

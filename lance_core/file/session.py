@@ -136,7 +136,7 @@ class Session(PylanceClass):
         """
         if not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)
-        key = (key_of(store), path, num_bytes, None if field_ids is None else tuple(field_ids))
+        key = _file_key(store, path, num_bytes, field_ids)
         kept: FileReader | None = self._cache.get(key)
         if kept is not None:
             # The first reader of a small file had all of its rows in memory; later readers request them.
@@ -148,6 +148,12 @@ class Session(PylanceClass):
             opened.release_rows()
         self._cache.put(key, opened, opened.memory)
         return opened
+
+    def keeps_file(
+        self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None
+    ) -> bool:
+        """Return whether :meth:`open_file` would return a cached reader, without a request."""
+        return self._cache.get(_file_key(store, path, num_bytes, field_ids)) is not None
 
     def deleted_rows(self, store: ObjectStore, path: str) -> NDArray[np.uint32] | None:
         """Return the cached rows that a deletion file of a store lists; None if they are not cached."""
@@ -168,6 +174,10 @@ class Session(PylanceClass):
     def keep_row_id_index(self, version: Hashable, index: object, num_bytes: int) -> None:
         """Cache the index of the stable row ids of a version; the index uses about ``num_bytes`` bytes."""
         self._cache.put(("row ids", version), index, num_bytes + _INDEX_BYTES)
+
+
+def _file_key(store: ObjectStore, path: str, num_bytes: int | None, field_ids: Sequence[int] | None) -> Hashable:
+    return key_of(store), path, num_bytes, None if field_ids is None else tuple(field_ids)
 
 
 def key_of(store: ObjectStore) -> Hashable:

@@ -73,7 +73,7 @@ def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: 
     readers = _remote_readers(reader, (*filtered.wanted.fields, *fetched.wanted.fields))
     if not readers:
         return []
-    group = FragmentGroup(readers, is_lasting=True)
+    group = reader if isinstance(reader, FragmentGroup) else FragmentGroup(readers, is_lasting=True)
     of_filter, others = group.open_columns(filtered), group.open_columns(fetched)
     if not of_filter or not others:
         # Files contain the columns of one side at most: there is no second round of requests.
@@ -83,6 +83,8 @@ def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: 
     if num_other_bytes > others[0][0].read_costs.early_bytes(len(readers)) or num_bytes > most_bytes * len(readers):
         return []
     most_rows = group.physical_rows * most_bytes // max(1, num_bytes)
+    if group.physical_rows <= most_rows:
+        return [group]
     return [FragmentGroup(part, is_lasting=True) for part in _divided(readers, most_rows)]
 
 

@@ -117,6 +117,7 @@ class FragmentGroup(RowReader):
         self._starts = np.array([0, *accumulate(reader.physical_rows for reader in readers)], np.int64)
         self._deleted: npt.NDArray[np.uint32] | None = None
         self._fetched: dict[str, FetchedBytes] = {}
+        self._opened: dict[ReadPlan, list[OpenColumns]] = {}
 
     @property
     def readers(self) -> Sequence[FragmentReader]:
@@ -210,13 +211,26 @@ class FragmentGroup(RowReader):
         Raises:
             CorruptDataError: a file is damaged, or differs from the manifest.
         """
-        opened = _each(self._readers, lambda reader: reader.load_columns(plan))
+        opened = self._opened.get(plan)
+        if opened is None:
+            opened = self._opened[plan] = self._joined_columns(plan)
+        if not self._fetched:
+            return opened
+        fetched = self._fetched
+        return [
+            (file.reading(fetched[file.path]) if file.path in fetched else file, here, indices)
+            for file, here, indices in opened
+        ]
+
+    def _joined_columns(self, plan: ReadPlan) -> list[OpenColumns]:
+        # No thread has to wait for files whose metadata is in memory.
+        known = [reader.loaded_columns(plan) if reader.is_remote else None for reader in self._readers]
+        missing = [reader for reader, columns in zip(self._readers, known, strict=True) if columns is None]
+        rest = iter(_each(missing, lambda reader: reader.load_columns(plan)))
         joined = []
-        for columns in zip(*opened, strict=True):
+        for columns in zip(*(next(rest) if each is None else each for each in known), strict=True):
             _, here, indices = columns[0]
-            file = join_files([file for file, _, _ in columns], is_lasting=self._is_lasting)
-            fetched = self._fetched.get(file.path)
-            joined.append((file if fetched is None else file.reading(fetched), here, indices))
+            joined.append((join_files([file for file, _, _ in columns], is_lasting=self._is_lasting), here, indices))
         return joined
 
     def fetch(self, plans: Sequence[ReadPlan], config: ReadConfig) -> None:

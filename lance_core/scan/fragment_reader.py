@@ -55,6 +55,7 @@ class FragmentReader(RowReader):
         self._overlays = FragmentOverlays(fragment, files.any_reader)
         self._lineage = RowLineage(fragment.message, lambda _, field_id: files.hidden_column(field_id))
         self._row_columns = RowColumns(self._lineage, first_row, files.deleted_rows)
+        self._loaded: dict[ReadPlan, list[OpenColumns]] = {}
 
     @property
     def fragment_id(self) -> int:
@@ -188,6 +189,19 @@ class FragmentReader(RowReader):
                 file.load_columns(here.fields, columns)
         return opened
 
+    def loaded_columns(self, plan: ReadPlan) -> list[OpenColumns] | None:
+        """Return the result of :meth:`load_columns` if it needs no request; None otherwise."""
+        loaded = self._loaded.get(plan)
+        if loaded is None and not self._hidden_files(plan.row_columns):
+            loaded = []
+            for file, here, columns in plan.files(self._files.files):
+                reader = self._files.kept_reader(file)
+                if reader is None or not reader.has_columns(here.fields, columns):
+                    return None
+                loaded.append((reader, here, columns))
+            self._loaded[plan] = loaded
+        return loaded
+
     def row_column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Return the values of a system column that is not stored in a data file, for some physical positions."""
         return self._row_columns.column(field, positions)
@@ -283,6 +297,16 @@ class _OpenFiles:
                 found=reader.num_rows,
             )
         return reader
+
+    def kept_reader(self, file: DataFile) -> FileReader | None:
+        """Return the result of :meth:`reader` if the file has been opened before; None otherwise."""
+        if file.path not in self._open:
+            location = self._locator.data_file(file)
+            if not self._session.keeps_file(
+                location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
+            ):
+                return None
+        return self.reader(file)
 
     def any_reader(self, file: DataFile) -> FileReader:
         """Return a reader for a file that need not contain all rows, such as an overlay.

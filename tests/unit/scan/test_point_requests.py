@@ -12,6 +12,8 @@ import pytest
 
 import lance_core
 from lance_core.io import local_store
+from lance_core.io.byte_range import coalesce_ranges
+from lance_core.io.read_costs import REMOTE_COSTS
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.point_requests import NUM_ROWS, VERSIONS, columns, field, measured, stores, table, written
 from tests.support.s3_servers import S3Server
@@ -30,6 +32,19 @@ def test_a_warm_take_reads_the_row_with_one_request_and_a_cold_one_with_at_most_
     assert cold.steps <= 3
     # Either a chunk of some kilobytes or the bytes of the row itself.
     assert warm.num_bytes <= 9_000 * num_leaves
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_warm_take_of_a_struct_reads_leaves_that_are_near_each_other_with_one_request(version: str) -> None:
+    values = columns()["struct with a string"].slice(0, 1_500)
+    with written(version, "struct with a string", pa.concat_arrays([values])) as (store, uri):
+        dataset = lance_core.dataset(uri)
+        dataset.take([1_000])
+        store.reset()
+        assert dataset.take([1_007])["c"].to_pylist() == [values[1_007].as_py()]
+        [ranges] = store.reads
+        assert len(ranges) == 3
+        assert len(coalesce_ranges(ranges, max_gap_bytes=REMOTE_COSTS.near_bytes, max_extent_bytes=1 << 24)) == 1
 
 
 def test_table_of_the_benchmarks_page_is_up_to_date() -> None:
