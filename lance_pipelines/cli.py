@@ -141,6 +141,23 @@ def delete_rows(**arguments: Any) -> None:
 
 
 @main.command()
+@click.argument("version", type=click.IntRange(min=1))
+@_options(_COMMON_OPTIONS, _DRY_RUN)
+def restore(**arguments: Any) -> None:
+    """Restore the content of VERSION as a new version. Later versions are kept."""
+    _run("restore", **arguments)
+
+
+@main.command()
+@click.option("--version", type=click.IntRange(min=1), help="The version to examine; by default, the latest one.")
+@click.option("--pages", is_flag=True, help="Also read all values.")
+@_options(_COMMON_OPTIONS)
+def verify(**arguments: Any) -> None:
+    """Examine all files of a version, and the records of all versions. The exit code is 1 if anything is wrong."""
+    _run("verify", **arguments)
+
+
+@main.command()
 @click.option(
     "--only",
     multiple=True,

@@ -18,7 +18,17 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, pu
 
 __all__ = ["JOBS", "STEPS", "check_key", "check_names"]
 
-JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows", "check", "promote")
+JOBS: Final = (
+    "ingest",
+    "compact",
+    "materialize_deletions",
+    "cleanup",
+    "delete_rows",
+    "restore",
+    "verify",
+    "check",
+    "promote",
+)
 """The operations that have a job for each dataset, as far as its declaration requires them."""
 
 STEPS: Final = (
@@ -32,6 +42,9 @@ STEPS: Final = (
     "remove_old_versions",
     "plan_delete",
     "commit_delete",
+    "plan_restore",
+    "commit_restore",
+    "verify_files",
     "run_checks",
     "publish",
     "audit_version",

@@ -10,6 +10,8 @@ Job                         Steps
 ``materialize_deletions``   ``plan_rewrites`` → ``rewrite_fragments`` → ``commit_rewrites``
 ``cleanup``                 ``plan_cleanup`` → ``remove_old_versions``
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
+``restore``                 ``plan_restore`` → ``restore_version``
+``verify``                  ``verify_dataset``, which changes nothing and holds no pool slot
 ==========================  ===================================================================
 
 The first step receives the configuration, and its plan determines whether the other steps run. The last step holds the
@@ -29,7 +31,9 @@ from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
 from lance_pipelines.ops.remove_old_versions import build_cleanup_op, build_cleanup_plan_op
+from lance_pipelines.ops.restore_version import build_restore_op, build_restore_plan_op
 from lance_pipelines.ops.rewrite_fragments import build_rewrite_op
+from lance_pipelines.ops.verify_dataset import build_verify_op
 
 __all__ = [
     "DATASET_TAG",
@@ -50,6 +54,8 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "materialize_deletions": "plan_rewrites",
         "cleanup": "plan_cleanup",
         "delete_rows": "plan_delete",
+        "restore": "plan_restore",
+        "verify": "verify_dataset",
         "check": "{}__run_checks",
         "promote": "{}__publish",
     }
@@ -62,6 +68,8 @@ _DESCRIPTIONS: Final = MappingProxyType(
         "materialize_deletions": "Rewrite fragments of {} with many deleted rows to drop those rows.",
         "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
+        "restore": "Restore the content of an older version of {} as a new version.",
+        "verify": "Examine all files of a version of {}, and the records of all versions.",
     }
 )
 
@@ -110,7 +118,7 @@ def build_promotion_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unr
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Return four jobs for each dataset: compact, materialize deletions, clean up, and delete rows."""
+    """Return the jobs of each dataset that maintain, change, or verify it."""
     return [
         dg.job(
             name=job_name(operation, declaration.name),
@@ -136,7 +144,7 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
     """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, or ``verify``.
         values: fields of the operation's configuration; a value of None keeps the declared value.
     """
     return operation_config(operation, "", **values)
@@ -163,9 +171,9 @@ def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Call
     """Build the body of a job in which the first step's plan is passed through the others."""
 
     def body() -> None:
-        handed_on = steps[0]().plan
-        for step in steps[1:]:
-            handed_on = step(handed_on)
+        handed_on = steps[0]()
+        for number, step in enumerate(steps[1:]):
+            handed_on = step(handed_on if number else handed_on.plan)
 
     return body
 
@@ -185,4 +193,9 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
             build_delete_plan_op(declaration).alias("plan_delete"),
             build_delete_op(declaration).alias("delete_rows"),
         ),
+        "restore": (
+            build_restore_plan_op(declaration).alias("plan_restore"),
+            build_restore_op(declaration).alias("restore_version"),
+        ),
+        "verify": (build_verify_op(declaration).alias("verify_dataset"),),
     }

@@ -29,8 +29,11 @@ __all__ = [
     "MaintenanceConfig",
     "MaterializeDeletionsConfig",
     "PromoteConfig",
+    "RestoreConfig",
+    "VerifyConfig",
     "cleanup_policy",
     "compaction_options",
+    "configured_uri",
     "dataset_uri",
     "declared_values",
     "duration_text",
@@ -125,18 +128,47 @@ class PromoteConfig(MaintenanceConfig):
     )
 
 
+class RestoreConfig(MaintenanceConfig):
+    """The configuration of ``restore``: which version is restored."""
+
+    version: int = Field(description="The version to restore. Its content becomes the content of a new version.")
+
+
+class VerifyConfig(dg.Config):
+    """The configuration of ``verify``: which version is examined, and how thoroughly."""
+
+    version: int | None = Field(
+        default=None, description="The version whose files are examined; by default, the latest one."
+    )
+    pages: bool = Field(default=False, description="Whether all values are read, too.")
+    uri: str | None = Field(
+        default=None,
+        description="Location of the Lance dataset; by default, the declared location. A relative path is resolved "
+        "against the working directory.",
+    )
+
+
 def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> str:
     """Return the location of this run's dataset.
 
     Raises:
         InvalidInputError: the configured location is empty.
     """
-    if config.uri is None:
+    return configured_uri(declaration, config.uri)
+
+
+def configured_uri(declaration: DatasetDeclaration, uri: str | None) -> str:
+    """Return a location that a run configuration gives, or else the declared one.
+
+    Raises:
+        InvalidInputError: the configured location is empty.
+    """
+    if uri is None:
         return declaration.uri
     # An empty value, for example of an unset variable, must not become the working directory.
-    if not config.uri.strip():
+    if not uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
-    return absolute_uri(config.uri)
+    return absolute_uri(uri)
 
 
 def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bool:

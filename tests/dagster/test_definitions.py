@@ -87,6 +87,8 @@ def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -
         "trips__cleanup",
         "trips__cleanup_schedule",
         "trips__delete_rows",
+        "trips__restore",
+        "trips__verify",
         "trips__check",
     }
     assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone

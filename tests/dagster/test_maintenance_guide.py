@@ -23,7 +23,8 @@ COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "REA
 
 
 def test_the_maintenance_guide_has_an_example_of_every_job() -> None:
-    assert {name for name, _ in CONFIGS} == {"compact", "materialize_deletions", "cleanup", "delete_rows"}
+    operations = {"compact", "materialize_deletions", "cleanup", "delete_rows", "restore", "verify"}
+    assert {name for name, _ in CONFIGS} == operations
     assert len(COMMANDS) >= 9
 
 
@@ -41,7 +42,7 @@ def test_commands_of_the_maintenance_guide_are_accepted(command, monkeypatch) ->
     assert done.exit_code == 0, done.output
     ((operation, values),) = seen
     assert operation.replace("_", "-") == shlex.split(command)[0]
-    assert set(values) >= {"dry_run", "uri"}
+    assert set(values) >= {"uri"} | ({"dry_run"} if operation != "verify" else set())
 
 
 def test_every_configuration_field_is_listed_in_the_maintenance_guide() -> None:
@@ -49,6 +50,8 @@ def test_every_configuration_field_is_listed_in_the_maintenance_guide() -> None:
         maintenance_config.CompactConfig,
         maintenance_config.CleanupConfig,
         maintenance_config.DeleteRowsConfig,
+        maintenance_config.RestoreConfig,
+        maintenance_config.VerifyConfig,
     )
     for config in configs:
         for name in config.model_fields:
@@ -60,6 +63,9 @@ def test_every_command_line_option_is_a_configuration_field() -> None:
         ("compact", "CompactConfig"),
         ("cleanup", "CleanupConfig"),
         ("delete-rows", "DeleteRowsConfig"),
+        ("restore", "RestoreConfig"),
+        ("verify", "VerifyConfig"),
+        ("promote", "PromoteConfig"),
     ):
         fields = set(getattr(maintenance_config, operation).model_fields)
         options = {parameter.name for parameter in cli.main.commands[name].params}
