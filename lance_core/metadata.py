@@ -19,6 +19,8 @@
   a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
 * *Scans*: :func:`scan_row_range` reads a range of the rows of a fragment, so that several processes can share one.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
+* *Indices*: :func:`index_coverage` tells which rows the indices of a version cover; :func:`branch_indices` moves
+  indices that another program built on a branch.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
@@ -61,7 +63,10 @@ from lance_core.merge_insert.merge_tasks import (
 )
 from lance_core.merge_insert.rules import MergeRules, key_names
 from lance_core.places.location import open_log, uri_text
+from lance_core.public import index_coverage as coverage
 from lance_core.public.fragment_conversion import fragment_records
+from lance_core.public.index_coverage import IndexCoverage
+from lance_core.refs.branch_indices import BranchIndices, branch_indices
 from lance_core.refs.copy_tasks import CopyTask, commit_copy, plan_copy
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.scan.scanner import LanceScanner
@@ -101,6 +106,7 @@ __all__ = [
     "DEFAULT_VERSION",
     "MAY_CHANGE_ROWS",
     "Attempts",
+    "BranchIndices",
     "ByteRange",
     "ClassifiedPath",
     "CleanupPlan",
@@ -122,6 +128,7 @@ __all__ = [
     "FoundRows",
     "Fragment",
     "FragmentDelete",
+    "IndexCoverage",
     "Manifest",
     "ManifestName",
     "MergePlanner",
@@ -148,6 +155,7 @@ __all__ = [
     "WrittenColumns",
     "WrittenRows",
     "add_columns",
+    "branch_indices",
     "check_compatible",
     "check_new_keys",
     "check_storable",
@@ -159,6 +167,7 @@ __all__ = [
     "commit_upsert",
     "declared_schema",
     "delete_rows",
+    "index_coverage",
     "is_older_blob",
     "key_columns",
     "lease_version",
@@ -231,6 +240,20 @@ def named_versions(log: VersionLog) -> frozenset[int]:
     branches = list_branches(log.store, log.root).values()
     tagged = {tag.version for tag in tags if tag.is_on_main_line}
     return frozenset(tagged | {branch.forked_from for branch in branches if branch.forked_from is not None})
+
+
+def index_coverage(dataset: Handle) -> list[IndexCoverage]:
+    """Return the fragments and rows that each index of a version covers, except system indices.
+
+    Row counts that are not recorded are read from the data files; otherwise, only the manifest is used.
+
+    Args:
+        dataset: a handle to the version.
+
+    Raises:
+        CorruptDataError: the index section of the manifest is damaged.
+    """
+    return coverage.index_coverage(dataset.view.counted_manifest)
 
 
 def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -> None:

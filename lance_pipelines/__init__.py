@@ -48,7 +48,14 @@ if TYPE_CHECKING:
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
-    from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+    from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
+    from lance_pipelines.maintenance.policy import (
+        CleanupPolicy,
+        CompactionPolicy,
+        DeletionPolicy,
+        IndexPolicy,
+        MaintenancePolicy,
+    )
     from lance_pipelines.publish.settings import PublishSettings
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
@@ -62,6 +69,9 @@ __all__ = [
     "DeletionPolicy",
     "FileSource",
     "FunctionSource",
+    "IndexDeclaration",
+    "IndexPolicy",
+    "IndexType",
     "LanceDatasetComponent",
     "LanceIOManager",
     "LanceTableResource",
@@ -99,7 +109,8 @@ _MODULES: Final = {
     "io_managers.lance_io_manager": ("LanceIOManager",),
     "io_managers.lance_table_resource": ("LanceTableResource",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),
-    "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
+    "maintenance.index_declaration": ("IndexDeclaration", "IndexType"),
+    "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "IndexPolicy", "MaintenancePolicy"),
     "publish.settings": ("PublishSettings",),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),

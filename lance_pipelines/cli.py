@@ -140,6 +140,33 @@ def delete_rows(**arguments: Any) -> None:
     _run("delete_rows", **arguments)
 
 
+_INDEX_OPTIONS: Final = (
+    click.option("--name", "names", multiple=True, help="Name of an index; may be repeated. By default, all of them."),
+    click.option("--plan-digest", help="Digest that a dry run printed: fail if the dataset has changed since."),
+)
+
+
+@main.command()
+@click.option("--replace", is_flag=True, default=None, help="Build existing indices anew, too.")
+@_options(_INDEX_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
+def build_index(*, names: tuple[str, ...], **arguments: Any) -> None:
+    """Build the declared indices. Requires the optional extra "pylance"."""
+    _run("build_index", names=list(names) or None, **arguments)
+
+
+@main.command()
+@click.option(
+    "--retrain",
+    is_flag=True,
+    default=None,
+    help="Train vector indices anew on all rows, with their recorded parameters.",
+)
+@_options(_INDEX_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
+def optimize_indices(*, names: tuple[str, ...], **arguments: Any) -> None:
+    """Bring all indices up to date, and build declared ones. Requires the optional extra "pylance"."""
+    _run("optimize_indices", names=list(names) or None, **arguments)
+
+
 @main.command()
 @click.argument("version", type=click.IntRange(min=1))
 @_options(_COMMON_OPTIONS, _DRY_RUN)

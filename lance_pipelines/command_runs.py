@@ -39,7 +39,7 @@ def run_operation(
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, ``verify``,
-            ``check``, or ``promote``.
+            ``build_index``, ``optimize_indices``, ``check``, or ``promote``.
         values: the operation's configuration; a value of None keeps the declared value.
         module: name of the Python module that contains the definitions.
         dataset: key or name of the declared dataset; may be None if only one is declared.

@@ -12,6 +12,8 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ``restore``                 ``plan_restore`` → ``restore_version``
 ``verify``                  ``verify_dataset``, which changes nothing and holds no pool slot
+``build_index``             ``plan_indices`` → ``build_indices`` → ``commit_indices``
+``optimize_indices``        ``plan_indices`` → ``build_indices`` → ``commit_indices``
 ==========================  ===================================================================
 
 The first step receives the configuration, and its plan determines whether the other steps run. The last step holds the
@@ -27,8 +29,10 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, published_key
+from lance_pipelines.ops.change_indices import build_index_commit_op, build_indices_op
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
+from lance_pipelines.ops.plan_indices import build_index_build_plan_op, build_index_update_plan_op
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
 from lance_pipelines.ops.remove_old_versions import build_cleanup_op, build_cleanup_plan_op
 from lance_pipelines.ops.restore_version import build_restore_op, build_restore_plan_op
@@ -56,6 +60,8 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "delete_rows": "plan_delete",
         "restore": "plan_restore",
         "verify": "verify_dataset",
+        "build_index": "plan_indices",
+        "optimize_indices": "plan_indices",
         "check": "{}__run_checks",
         "promote": "{}__publish",
     }
@@ -70,6 +76,8 @@ _DESCRIPTIONS: Final = MappingProxyType(
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
         "restore": "Restore the content of an older version of {} as a new version.",
         "verify": "Examine all files of a version of {}, and the records of all versions.",
+        "build_index": "Build the declared indices of {}. The rows do not change.",
+        "optimize_indices": "Bring the indices of {} up to date, and build declared ones. The rows do not change.",
     }
 )
 
@@ -118,7 +126,10 @@ def build_promotion_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unr
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Return the jobs of each dataset that maintain, change, or verify it."""
+    """Return the jobs of each dataset that maintain, change, or verify it.
+
+    The job ``build_index`` exists only if indices are declared.
+    """
     return [
         dg.job(
             name=job_name(operation, declaration.name),
@@ -144,7 +155,8 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
     """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, or ``verify``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, ``verify``,
+            ``build_index``, or ``optimize_indices``.
         values: fields of the operation's configuration; a value of None keeps the declared value.
     """
     return operation_config(operation, "", **values)
@@ -182,7 +194,11 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
     """Return the steps of each operation's job."""
     rewrite = build_rewrite_op(declaration).alias("rewrite_fragments")
     commit = build_rewrite_commit_op(declaration).alias("commit_rewrites")
-    return {
+    indices = (
+        build_indices_op(declaration).alias("build_indices"),
+        build_index_commit_op(declaration).alias("commit_indices"),
+    )
+    steps: dict[str, Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]] = {
         "compact": (build_compaction_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
         "materialize_deletions": (build_materialization_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
         "cleanup": (
@@ -198,4 +214,8 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
             build_restore_op(declaration).alias("restore_version"),
         ),
         "verify": (build_verify_op(declaration).alias("verify_dataset"),),
+        "optimize_indices": (build_index_update_plan_op(declaration).alias("plan_indices"), *indices),
     }
+    if declaration.indices:
+        steps["build_index"] = (build_index_build_plan_op(declaration).alias("plan_indices"), *indices)
+    return steps

@@ -5,6 +5,7 @@ Operation               When (UTC)    Reason
 ======================  ============  ==============================================================
 compact                 02:00         before the day's readers
 materialize_deletions   03:00         after the compaction, which also drops deleted rows
+optimize_indices        03:30         after the rewrites, whose new fragments are not indexed
 cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions behind
 ======================  ============  ==============================================================
 
@@ -24,7 +25,12 @@ from lance_pipelines.jobs import job_name, request_config
 __all__ = ["CRON_SCHEDULES", "build_schedules"]
 
 CRON_SCHEDULES: Final = MappingProxyType(
-    {"compact": "0 2 * * *", "materialize_deletions": "0 3 * * *", "cleanup": "0 4 * * 0"}
+    {
+        "compact": "0 2 * * *",
+        "materialize_deletions": "0 3 * * *",
+        "optimize_indices": "30 3 * * *",
+        "cleanup": "0 4 * * 0",
+    }
 )
 """Maps each operation to the cron expression of its jobs."""
 

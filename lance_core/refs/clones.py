@@ -41,7 +41,14 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["check_deep_cloneable", "commit_deep_clone", "copy_files", "deep_clone", "shallow_clone"]
+__all__ = [
+    "check_deep_cloneable",
+    "commit_deep_clone",
+    "copy_files",
+    "copy_index_directory",
+    "deep_clone",
+    "shallow_clone",
+]
 
 _EXTERNAL: Final = 3
 """Kind of blob descriptors in which ``blob_id`` is a base path id (0 = none); higher kinds refer to managed files."""
@@ -183,6 +190,24 @@ def copy_files(source: TableView, target: VersionLog, part: int = 0, num_parts: 
             )
     chosen = list(copies.items())[part::num_parts]
     return sum(_copy(found, target, target.store.join(target.root, *path.split("/"))) for path, found in chosen)
+
+
+def copy_index_directory(source: Location, target: VersionLog) -> int:
+    """Copy the files of an index to the same directory below another root; return their total size in bytes.
+
+    Args:
+        source: the directory of the index.
+        target: version log of the root to which the files are copied.
+
+    Raises:
+        NotFoundError: a file is missing.
+        StorageError: a storage operation failed.
+    """
+    name = source.path.rpartition("/")[2]
+    return sum(
+        _copy(copy.source, target, target.store.join(target.root, *copy.path.split("/")))
+        for copy in _below(source, f"{INDICES_DIRECTORY}/{name}")
+    )
 
 
 def _copies(manifest: Manifest, locator: FileLocator) -> Iterator[_Copy]:

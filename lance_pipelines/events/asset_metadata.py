@@ -111,6 +111,9 @@ _SHOWN_UNLESS_ZERO: Final = frozenset(
         "lance/bytes_rewritten",
         "lance/bytes_reclaimed",
         "lance/versions_removed",
+        "lance/rows_indexed",
+        "lance/unindexed_rows",
+        "lance/index_bytes_written",
         "lance/conflicts",
     }
 )

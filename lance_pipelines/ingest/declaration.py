@@ -26,6 +26,7 @@ from lance_pipelines.ingest.sources import (
     resolved_options,
 )
 from lance_pipelines.maintenance.check_settings import CheckSettings
+from lance_pipelines.maintenance.index_declaration import IndexDeclaration, check_indices, indices_digest
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from lance_pipelines.publish.settings import PublishSettings
 
@@ -148,6 +149,8 @@ class DatasetDeclaration:
         vector_columns: maps each column of float lists to the length that every list must have; these columns are
             stored as fixed-size lists.
         maintenance: the policy that determines when fragments are merged and old versions are removed.
+        indices: the indices that the dataset should have; the jobs ``build_index`` and ``optimize_indices`` build them,
+            if the optional extra ``pylance`` is installed.
         checks: the checks that Dagster shows with the asset.
         publish: the tag by which readers see the dataset, and the checks that a version must pass to get the tag. If
             None, readers see every version.
@@ -179,6 +182,7 @@ class DatasetDeclaration:
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+    indices: Sequence[IndexDeclaration] = ()
     checks: CheckSettings = field(default_factory=CheckSettings)
     publish: PublishSettings | None = None
     description: str | None = None
@@ -241,6 +245,7 @@ class DatasetDeclaration:
                 f"{what}: the source must be a FileSource, SqlSource, AssetSource, FunctionSource, or SparkSource, "
                 f"found {self.source!r:.80}"
             )
+        object.__setattr__(self, "indices", check_indices(what, self.indices))
         check_not_text(what, ("owners", self.owners), ("kinds", self.kinds), ("deps", self.deps))
 
     def _check_modes(self) -> None:
@@ -283,6 +288,10 @@ class DatasetDeclaration:
             InvalidInputError: an environment variable is not set.
         """
         return resolved_options(self.storage_options, f"the storage options of dataset {self.name}") or None
+
+    def upkeep_digest(self) -> str:
+        """Return a digest of everything that determines when maintenance is due: the policy and the indices."""
+        return self.maintenance.digest() + indices_digest(self.indices)
 
     @property
     def name(self) -> str:

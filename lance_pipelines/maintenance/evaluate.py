@@ -9,14 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from lance_pipelines.maintenance.index_plan import IndexAction
 from lance_pipelines.maintenance.plan_table import format_duration
 
 if TYPE_CHECKING:
     from lance_pipelines.maintenance.health import TableHealth
+    from lance_pipelines.maintenance.index_plan import IndexForecast
     from lance_pipelines.maintenance.old_versions import OldVersions
-    from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy
+    from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, IndexPolicy
 
-__all__ = ["Due", "NotDue", "Verdict", "evaluate_cleanup", "evaluate_compaction", "evaluate_deletions"]
+__all__ = [
+    "Due",
+    "NotDue",
+    "Verdict",
+    "evaluate_cleanup",
+    "evaluate_compaction",
+    "evaluate_deletions",
+    "evaluate_indices",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +48,11 @@ class NotDue:
 
     Attributes:
         reason: the reason, with numbers.
+        is_lasting: whether the result holds until the dataset or its policy changes.
     """
 
     reason: str
+    is_lasting: bool = True
 
 
 Verdict: TypeAlias = Due | NotDue
@@ -100,5 +112,45 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def evaluate_indices(policy: IndexPolicy | None, forecast: IndexForecast) -> Verdict:
+    """Return :class:`Due` if a declared index can be built, or if an index does not cover enough rows or fragments.
+
+    Args:
+        policy: the policy; None if it is disabled.
+        forecast: the plan of ``optimize_indices``.
+    """
+    if policy is None:
+        return NotDue("index upkeep is disabled")
+    building = [work for work in forecast.works if work.action is not IndexAction.UPDATE]
+    if building:
+        return _index_verdict(forecast, f"{building[0].name}: {building[0].reason}", is_due=True)
+    if not forecast.works:
+        covered = (
+            f"{_count(len(forecast.coverage), 'index', 'indices')} up to date" if forecast.coverage else "no index"
+        )
+        return NotDue("; ".join([covered, *forecast.waiting]))
+    rows = max(forecast.works, key=lambda work: work.unindexed_rows)
+    if rows.unindexed_rows >= policy.min_unindexed_rows:
+        reason = f"{rows.name}: {_count(rows.unindexed_rows, 'unindexed row')} >= {policy.min_unindexed_rows}"
+        return _index_verdict(forecast, reason, is_due=True)
+    fragments = max(forecast.works, key=lambda work: work.unindexed_fragments)
+    found = f"{_count(fragments.unindexed_fragments, 'unindexed fragment')}"
+    if fragments.unindexed_fragments >= policy.min_unindexed_fragments:
+        reason = f"{fragments.name}: {found} >= {policy.min_unindexed_fragments}"
+        return _index_verdict(forecast, reason, is_due=True)
+    reason = (
+        f"{rows.name}: {_count(rows.unindexed_rows, 'unindexed row')} < {policy.min_unindexed_rows}, {found} < "
+        f"{policy.min_unindexed_fragments}"
+    )
+    return _index_verdict(forecast, reason, is_due=False)
+
+
+def _index_verdict(forecast: IndexForecast, reason: str, *, is_due: bool) -> Verdict:
+    if not is_due:
+        return NotDue("; ".join([reason, *forecast.waiting]))
+    # Installing pylance changes neither the dataset nor its policy.
+    return NotDue(f"{reason}, but {forecast.problem}", is_lasting=False) if forecast.problem else Due(reason)
+
+
+def _count(number: int, what: str, plural: str = "") -> str:
+    return f"{number} {what if number == 1 else plural or f'{what}s'}"

@@ -56,9 +56,15 @@ class PlanLine:
         return format_bytes(number) if self.is_bytes else f"{number:,}"
 
 
-def amount(number: int, noun: str) -> str:
-    """Return a number with a noun: ``1 fragment`` or ``2 fragments``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+def amount(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with a noun: ``1 fragment`` or ``2 fragments``.
+
+    Args:
+        number: the number.
+        noun: the noun in the singular.
+        plural: the noun in the plural; if empty, the singular and ``s``.
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def format_bytes(number: int) -> str:

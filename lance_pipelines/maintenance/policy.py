@@ -7,6 +7,8 @@ compaction         ``min_small_fragments`` fragments below the target can merge 
 deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are rewritten without
                    rows                                                          the deleted rows
 cleanup            ``min_old_versions`` versions exceed both limits              their manifests and files are removed
+indices            an index does not cover ``min_unindexed_rows`` rows or        indices cover all rows; declared ones
+                   ``min_unindexed_fragments`` fragments                         are built
 =================  ============================================================  =======================================
 
 A part that is None is disabled. The digest of a policy is part of every run key: if the policy changes, the dataset is
@@ -24,7 +26,7 @@ from typing import Final
 
 from lance_core.errors import InvalidInputError
 
-__all__ = ["CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"]
+__all__ = ["CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "IndexPolicy", "MaintenancePolicy"]
 
 _DIGEST_DIGITS: Final = 8
 
@@ -114,6 +116,24 @@ class CleanupPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexPolicy:
+    """Policy for keeping indices current: those that are declared, and those that other programs built.
+
+    Rows that an index does not cover are scanned by every search, which stays correct but becomes slower.
+
+    Attributes:
+        min_unindexed_rows: an update is due if an index does not cover at least this number of rows.
+        min_unindexed_fragments: an update is due if an index does not cover at least this number of fragments.
+    """
+
+    min_unindexed_rows: int = 100_000
+    min_unindexed_fragments: int = 16
+
+    def __post_init__(self) -> None:
+        _require_positive("indices", self, "min_unindexed_rows", "min_unindexed_fragments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePolicy:
     """The maintenance policy of one dataset.
 
@@ -121,11 +141,13 @@ class MaintenancePolicy:
         compaction: policy for merging small fragments; None disables it.
         deletion: policy for rewriting fragments with many deleted rows; None disables it.
         cleanup: policy for removing old versions; None disables it.
+        indices: policy for keeping indices current; None disables it.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
     deletion: DeletionPolicy | None = field(default_factory=DeletionPolicy)
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
+    indices: IndexPolicy | None = field(default_factory=IndexPolicy)
 
     def digest(self) -> str:
         """Return a hexadecimal digest of the policy; equal policies have the same digest in every process."""

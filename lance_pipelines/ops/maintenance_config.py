@@ -23,11 +23,14 @@ from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, 
 from lance_pipelines.settings import absolute_uri
 
 __all__ = [
+    "BuildIndexConfig",
     "CleanupConfig",
     "CompactConfig",
     "DeleteRowsConfig",
+    "IndexConfig",
     "MaintenanceConfig",
     "MaterializeDeletionsConfig",
+    "OptimizeIndicesConfig",
     "PromoteConfig",
     "RestoreConfig",
     "VerifyConfig",
@@ -145,6 +148,31 @@ class VerifyConfig(dg.Config):
         default=None,
         description="Location of the Lance dataset; by default, the declared location. A relative path is resolved "
         "against the working directory.",
+    )
+
+
+class IndexConfig(MaintenanceConfig):
+    """The configuration shared by the jobs that change indices."""
+
+    names: list[str] | None = Field(default=None, description="Names of the indices; by default, all of them.")
+    plan_digest: str | None = Field(
+        default=None,
+        description="Digest that a dry run printed: the run fails if its own plan is a different one, because the "
+        "dataset has changed since.",
+    )
+
+
+class BuildIndexConfig(IndexConfig):
+    """The configuration of ``build_index``: which declared indices are built."""
+
+    replace: bool | None = Field(default=False, description="Build existing indices anew, too.")
+
+
+class OptimizeIndicesConfig(IndexConfig):
+    """The configuration of ``optimize_indices``: which indices are brought up to date, and how."""
+
+    retrain: bool | None = Field(
+        default=False, description="Train vector indices anew on all rows, with their recorded parameters."
     )
 
 

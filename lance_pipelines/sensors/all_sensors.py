@@ -6,6 +6,7 @@ Sensor                    Every        Looks at                               Do
 lance_version_sensor      30 seconds   versions not seen before               reports commits by other programs
 lance_compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
 lance_deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``
+lance_index_sensor        5 minutes    the latest manifest                    requests ``optimize_indices``
 lance_cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
 ========================  ===========  =====================================  =================================
 
@@ -23,6 +24,7 @@ from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION
 from lance_pipelines.sensors.deletion_sensor import DELETIONS
+from lance_pipelines.sensors.index_sensor import INDICES
 from lance_pipelines.sensors.maintenance_sensor import build_maintenance_sensor
 from lance_pipelines.sensors.run_requests import Target
 from lance_pipelines.sensors.version_sensor import build_version_sensor
@@ -33,7 +35,7 @@ WATCH_SECONDS: Final = 30
 MAINTENANCE_SECONDS: Final = 300
 
 
-_MAINTENANCE: Final = (COMPACTION, DELETIONS, CLEANUP)
+_MAINTENANCE: Final = (COMPACTION, DELETIONS, INDICES, CLEANUP)
 
 
 def build_sensors(

@@ -90,7 +90,7 @@ class Seen:
     Attributes:
         version: the latest version when the dataset was examined.
         stamp: size and modification time of the manifest of that version.
-        policy: digest of the policy with which the dataset was examined.
+        policy: digest of the policy and the declared indices with which the dataset was examined.
         reason: the result of the examination, with numbers.
         work: identifies the requested work; the same for every attempt. None if no run was requested.
         run_key: the key of the latest requested run.
@@ -156,14 +156,15 @@ def _look(instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, s
 def _examine(
     instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
 ) -> Finding:
-    now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.maintenance.digest(), reason="")
+    now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.upkeep_digest(), reason="")
     if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
         known = _known(instance, seen)
         if known is not None:
             return Finding(reason=f"version {now.version} unchanged: {known}", seen=seen)
     verdict = kind.examine(target.declaration, latest)
     if isinstance(verdict, NotDue):
-        return Finding(reason=verdict.reason, seen=replace(now, reason=verdict.reason))
+        lasting = replace(now, reason=verdict.reason) if verdict.is_lasting else None
+        return Finding(reason=verdict.reason, seen=lasting)
     work = _work(kind, target.declaration.name, now, verdict)
     attempts = Attempts.find(instance, work)
     asked_for = None if seen is None else seen.run_key

@@ -447,6 +447,7 @@ def test_datasets_in_several_files_share_sensors_and_keep_their_source_locations
         "lance_cleanup_sensor",
         "lance_compaction_sensor",
         "lance_deletion_sensor",
+        "lance_index_sensor",
         "lance_version_sensor",
     ]
     (sensor,) = (each for each in repository.sensor_defs if each.name == "lance_compaction_sensor")

@@ -21,6 +21,7 @@ from lance_pipelines.definitions import application
 from lance_pipelines.generated_names import JOBS, STEPS
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
 from lance_pipelines.publish.settings import PublishSettings
 from lance_pipelines.settings import ExecutorKind, Settings
 
@@ -89,13 +90,16 @@ def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -
         "trips__delete_rows",
         "trips__restore",
         "trips__verify",
+        "trips__optimize_indices",
+        "trips__optimize_indices_schedule",
         "trips__check",
     }
     assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone
 
 
 def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
-    defs = build_definitions([declaration("trips", publish=PublishSettings(tag="prod"))])
+    index = IndexDeclaration(column="id", type=IndexType.BTREE)
+    defs = build_definitions([declaration("trips", publish=PublishSettings(tag="prod"), indices=[index])])
     jobs = {job.name for job in defs.get_repository_def().get_all_jobs() if job.name.startswith("trips")}
     assert jobs == {f"trips__{job}" for job in JOBS}
     published = defs.assets[1].node_def
@@ -119,6 +123,7 @@ def test_each_kind_of_sensor_exists_once_for_all_datasets() -> None:
         "lake_version_sensor": set(),
         "lake_compaction_sensor": {"trips__compact", "zones__compact"},
         "lake_deletion_sensor": {"trips__materialize_deletions", "zones__materialize_deletions"},
+        "lake_index_sensor": {"trips__optimize_indices", "zones__optimize_indices"},
         "lake_cleanup_sensor": {"trips__cleanup", "zones__cleanup"},
     }
 
@@ -130,7 +135,7 @@ def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
             name for name, sensor in sensors_of(defs).items() if sensor.default_status is dg.DefaultSensorStatus.RUNNING
         }
 
-    acting = {"lance_compaction_sensor", "lance_deletion_sensor", "lance_cleanup_sensor"}
+    acting = {"lance_compaction_sensor", "lance_deletion_sensor", "lance_index_sensor", "lance_cleanup_sensor"}
     assert running() == {"lance_version_sensor"}
     assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == {"lance_version_sensor"} | acting
 

@@ -23,7 +23,7 @@ COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "REA
 
 
 def test_the_maintenance_guide_has_an_example_of_every_job() -> None:
-    operations = {"compact", "materialize_deletions", "cleanup", "delete_rows", "restore", "verify"}
+    operations = {"compact", "materialize_deletions", "cleanup", "delete_rows", "optimize_indices", "restore", "verify"}
     assert {name for name, _ in CONFIGS} == operations
     assert len(COMMANDS) >= 9
 

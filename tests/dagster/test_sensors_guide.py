@@ -36,7 +36,7 @@ def test_the_examples_of_the_sensors_guide_load(text, monkeypatch, tmp_path) -> 
         dg.Definitions.validate_loadable(namespace["defs"])
 
 
-@pytest.mark.parametrize("part", ["compaction", "deletion", "cleanup"])
+@pytest.mark.parametrize("part", ["compaction", "deletion", "cleanup", "indices"])
 def test_every_policy_setting_is_listed_with_its_default_in_the_guide(part) -> None:
     for name, value in dataclasses.asdict(getattr(MaintenancePolicy(), part)).items():
         shown = SHOWN.get(value, str(value))

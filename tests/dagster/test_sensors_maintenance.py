@@ -1,4 +1,4 @@
-"""The sensors ``compaction_sensor``, ``deletion_sensor``, and ``cleanup_sensor``, tick by tick."""
+"""The sensors ``compaction_sensor``, ``deletion_sensor``, ``index_sensor``, and ``cleanup_sensor``, tick by tick."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,34 +21,46 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 import lance_core
+from lance_core import LanceOperation
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
-from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.maintenance import pylance_indices
+from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
+from lance_pipelines.maintenance.policy import (
+    CleanupPolicy,
+    CompactionPolicy,
+    DeletionPolicy,
+    IndexPolicy,
+    MaintenancePolicy,
+)
 from lance_pipelines.runs import silent_runs
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.sensors import run_requests
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION
 from lance_pipelines.sensors.deletion_sensor import DELETIONS
+from lance_pipelines.sensors.index_sensor import INDICES
 from lance_pipelines.sensors.maintenance_sensor import build_maintenance_sensor
 from lance_pipelines.sensors.run_requests import Target
 
-KINDS = {kind.op: kind for kind in (COMPACTION, DELETIONS, CLEANUP)}
+KINDS = {kind.op: kind for kind in (COMPACTION, DELETIONS, INDICES, CLEANUP)}
 POLICY = MaintenancePolicy(
     compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4),
     deletion=DeletionPolicy(max_deleted_fraction=0.25, min_deleted_rows=2),
     cleanup=CleanupPolicy(retain_versions=3, older_than=timedelta(0), min_age=timedelta(0)),
+    indices=IndexPolicy(min_unindexed_rows=20, min_unindexed_fragments=4),
 )
 
 
 @dataclass
 class Watched:
-    """The three sensors of some datasets, ticked as by the daemon."""
+    """The sensors of some datasets, ticked as by the daemon."""
 
     instance: dg.DagsterInstance
     lake: Path
     policy: MaintenancePolicy = POLICY
     names: tuple[str, ...] = ("events",)
+    indices: tuple[IndexDeclaration, ...] = ()
     cursors: dict[str, str] = field(default_factory=dict)
     run_keys: set[str] = field(default_factory=set)
     reason: str = ""
@@ -65,6 +78,7 @@ class Watched:
             uri=self.uri(name),
             source=FileSource(format=SourceFormat.ENVIRONMENT),
             maintenance=self.policy,
+            indices=self.indices,
         )
         return Target(declaration=declaration, job_name=f"{name}__{op}", run_config={"ops": {}})
 
@@ -427,7 +441,7 @@ def test_tagged_versions_request_no_cleanup(watched) -> None:
 
 @pytest.mark.parametrize("op", KINDS)
 def test_maintenance_that_is_switched_off_is_not_requested(watched, op) -> None:
-    watched.policy = MaintenancePolicy(compaction=None, deletion=None, cleanup=None)
+    watched.policy = MaintenancePolicy(compaction=None, deletion=None, cleanup=None, indices=None)
     watched.fill(20)
     lance.dataset(watched.uri()).delete("id < 5")
     assert watched.tick(op) == []
@@ -540,3 +554,84 @@ def age(uri: str, version: int, seconds: float) -> None:
     (name,) = [name for name in log.newer_than(0) if name.version == version]
     moment = time.time() - seconds
     os.utime(log.path(name), (moment, moment))
+
+
+def index_fragments(uri: str, *fragment_ids: int, name: str = "id_idx") -> None:
+    """Record an index that covers some fragments, as a query engine does; there are no files."""
+    index = lance_core.Index(
+        uuid=str(uuid.uuid4()),
+        name=name,
+        fields=[0],
+        dataset_version=lance_core.dataset(uri).version,
+        fragment_ids=fragment_ids,
+        index_version=0,
+        index_details=("/lance.table.BTreeIndexDetails", b""),
+    )
+    dataset = lance_core.dataset(uri)
+    lance_core.LanceDataset.commit(uri, LanceOperation.CreateIndex([index], []), read_version=dataset.version)
+
+
+def test_an_index_update_is_requested_once_enough_rows_are_not_indexed(watched) -> None:
+    watched.fill(1)
+    watched.skip("events: no index", "optimize_indices")
+    index_fragments(watched.uri(), 0)
+    watched.skip("events: 1 index up to date", "optimize_indices")
+    watched.fill(2)
+    reason = "id_idx: 16 unindexed rows < 20, 2 unindexed fragments < 4"
+    watched.skip(f"events: {reason}", "optimize_indices")
+    watched.skip(f"events: version 4 unchanged: {reason}", "optimize_indices")
+    watched.fill(1)
+    (request,) = watched.tick("optimize_indices")
+    assert request.job_name == "events__optimize_indices"
+    assert request.run_key.startswith(f"events:optimize_indices:5:{POLICY.digest()}:")
+    assert request.tags["lance/reason"] == "id_idx: 24 unindexed rows >= 20"
+    assert watched.tick("optimize_indices") == []
+
+
+def test_an_index_update_is_requested_once_enough_fragments_are_not_indexed(watched) -> None:
+    watched.fill(1)
+    index_fragments(watched.uri(), 0)
+    watched.fill(4, rows=1)
+    (request,) = watched.tick("optimize_indices")
+    assert request.tags["lance/reason"] == "id_idx: 4 unindexed fragments >= 4"
+
+
+def test_a_declared_index_is_requested_once_the_dataset_has_enough_rows(watched) -> None:
+    watched.fill(1)
+    watched.skip("events: no index", "optimize_indices")
+    watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE, min_rows=10),)
+    watched.skip("events: no index; id_idx is not built yet: 8 rows < 10", "optimize_indices")
+    watched.fill(1)
+    (request,) = watched.tick("optimize_indices")
+    assert request.tags["lance/reason"] == "id_idx: BTREE on id is declared, but not built"
+
+
+def test_a_disabled_index_policy_requests_nothing(watched) -> None:
+    watched.policy = MaintenancePolicy(indices=None)
+    watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
+    watched.fill(1)
+    watched.skip("events: index upkeep is disabled", "optimize_indices")
+
+
+def test_index_update_waits_for_a_compaction_of_the_same_dataset(watched) -> None:
+    watched.fill(1)
+    watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
+    run_id = watched.start_run("compact")
+    assert watched.tick("optimize_indices") == []
+    assert run_id in watched.reason
+    watched.end_run(run_id)
+    assert len(watched.tick("optimize_indices")) == 1
+
+
+def test_index_sensor_without_pylance_says_so_until_it_is_installed(watched, monkeypatch) -> None:
+    watched.fill(1)
+    watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
+    with monkeypatch.context() as patch:
+        patch.setattr(pylance_indices, "_MODULE", "no_such_module")
+        for _ in range(2):
+            watched.skip(
+                "events: id_idx: BTREE on id is declared, but not built, but the package pylance is not installed: "
+                "pip install 'lance-pipelines[pylance]'",
+                "optimize_indices",
+            )
+    assert len(watched.tick("optimize_indices")) == 1

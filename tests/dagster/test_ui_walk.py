@@ -244,7 +244,8 @@ def test_all_datasets_share_one_sensor_of_each_kind(walk: Walk) -> None:
     walk.visit("/automation", "lance_version_sensor", "Standard sensor", height=1040)
     walk.picture("sensors")
     shown = [line for line in walk.lines() if line.startswith("lance_")]
-    assert shown == ["lance_cleanup_sensor", "lance_compaction_sensor", "lance_deletion_sensor", "lance_version_sensor"]
+    kinds = ("cleanup", "compaction", "deletion", "index", "version")
+    assert shown == [f"lance_{kind}_sensor" for kind in kinds]
 
 
 def test_a_launched_cleanup_records_an_observation_that_shows_the_removed_versions(walk: Walk) -> None:

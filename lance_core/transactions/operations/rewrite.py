@@ -4,9 +4,11 @@ Each group records old fragments and the new fragments that contain their rows. 
 reserved for it; id 0 means "assign one at commit". The old and the new fragments of a group have the same live rows; if
 row ids are stable, the new fragments contain the ids of their rows.
 
-Indices are copied unchanged: the old fragments that they cover no longer exist, and the new fragments are scanned. This
-is correct for every kind of index; an index that listed the new fragments without being rebuilt would be incorrect.
-Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
+An index that contains row addresses is copied unchanged: the old fragments that it covers no longer exist, and the new
+fragments are scanned. If it listed the new fragments without being rebuilt, searches would return wrong rows. If row
+ids are stable, an index that contains row ids still finds its rows, so the new fragments of a group are added to it if
+it covers all old ones. It keeps the old ones, too: because of these, pylance checks which ids of a vector index still
+exist. Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
 A table that defers the remapping of its indices keeps a list of its rewrites. This library does not write this list,
 and therefore rejects rewrites of such a table.
@@ -27,6 +29,7 @@ from lance_core.public.arguments import checked_number, checked_text
 from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.index_rules import with_moved_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.rewritten_indices import with_rewritten_indices
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
@@ -214,7 +217,12 @@ class Rewrite(Operation):
         groups = [
             ([old.id for old in group.old_fragments], [new.id for new in group.new_fragments]) for group in self.groups
         ]
-        draft.set_index_section(with_rewritten_indices(draft.index_section, self.rewritten_indices, groups))
+        section = with_rewritten_indices(draft.index_section, self.rewritten_indices, groups)
+        if current.has_stable_row_ids:
+            for old_ids, new_ids in groups:
+                if 0 not in new_ids:
+                    section = with_moved_fragments(section, new_ids=new_ids, source_ids=old_ids, field_ids=())
+        draft.set_index_section(section)
         return draft
 
     def _check_indices(self, current: Manifest) -> None:

@@ -1,0 +1,100 @@
+"""The ops that change indices: the first builds them on a branch, the second commits them and reports it."""
+
+import time
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+import dagster as dg
+
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.recorded_versions import find_data_version
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.index_commit import commit_staged_indices, remove_leftover_branches, stage_indices
+from lance_pipelines.maintenance.index_plan import PlannedIndices, StagedIndices
+from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.output import duration, say
+from lance_pipelines.ops.run_entry import prepare_for_pool
+from lance_pipelines.resources.messages import MESSAGES
+from lance_pipelines.runs.dead_runs import stop_watching
+
+__all__ = ["build_index_commit_op", "build_indices_op"]
+
+_MAX_AGE: Final = timedelta(days=7)
+"""Age from which the branch of a run is deleted that this instance does not know."""
+
+
+def build_indices_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Return the op that converts a ``PlannedIndices`` to a ``StagedIndices``, both as JSON."""
+
+    @dg.op(
+        name=f"{declaration.name}__build_indices",
+        description=f"Builds and updates indices of {declaration.name} on a branch, with pylance. No version of the "
+        "dataset refers to them yet.",
+        ins={"plan": dg.In(str, description="The planned change, as JSON.")},
+        out=dg.Out(str, description="The staged indices, as JSON.", io_manager_key=MESSAGES),
+    )
+    def build_indices(context: dg.OpExecutionContext, plan: str) -> dg.Output[str]:
+        with reported_as_failure(declaration.name, context.log):
+            planned = PlannedIndices.from_json(plan)
+            storage_options = declaration.resolved_storage_options()
+            is_over = partial(_is_over, context.instance)
+            for branch in remove_leftover_branches(planned.uri, is_over, storage_options=storage_options):
+                context.log.info("%s: deleted branch %s of a run that has ended.", planned.uri, branch)
+            staged = stage_indices(planned, declaration.indices, storage_options=storage_options)
+        context.log.info("Worked on the indices of %s for %.1f seconds.", planned.uri, staged.seconds)
+        prepare_for_pool(context)
+        metadata = {
+            "lance/indices": dg.MetadataValue.int(len(planned.works)),
+            "lance/read_version": dg.MetadataValue.int(planned.version),
+            "lance/index_seconds": dg.MetadataValue.float(round(staged.seconds, 1)),
+        }
+        return dg.Output(staged.to_json(), metadata=metadata)
+
+    return build_indices
+
+
+def build_index_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Return the commit op of the jobs that change indices."""
+
+    @dg.op(
+        name=f"{declaration.name}__commit_indices",
+        description=f"Commits the new indices of {declaration.name}. After a conflict, the work is repeated on the "
+        "latest version.",
+        ins={"staged_indices": dg.In(str, description="The staged indices, as JSON.")},
+        out=dg.Out(dg.Nothing),
+        pool=commit_pool(declaration.name),
+        retry_policy=COMMIT_RETRIES,
+    )
+    def commit_indices(context: dg.OpExecutionContext, staged_indices: str) -> None:
+        stop_watching(context.run_id)
+        with reported_as_failure(declaration.name, context.log):
+            staged = StagedIndices.from_json(staged_indices)
+            storage_options = declaration.resolved_storage_options()
+            report = commit_staged_indices(staged, declaration.indices, storage_options=storage_options)
+            if report.has_changed:
+                event = dataset_observation(
+                    dataset=declaration.key,
+                    uri=report.uri,
+                    op=report.op,
+                    report_metadata=report.metadata() | duration(context),
+                    version=report.version,
+                    data_version=find_data_version(
+                        context.instance, declaration.key, report.uri, report.version, storage_options=storage_options
+                    ),
+                    policy=declaration.maintenance,
+                    column_descriptions=declaration.column_descriptions,
+                    storage_options=storage_options,
+                )
+                context.log_event(event)
+        say(context, declaration.name, report.summary())
+
+    return commit_indices
+
+
+def _is_over(instance: dg.DagsterInstance, run_id: str, created_at: int) -> bool:
+    run = instance.get_run_by_id(run_id)
+    if run is None:
+        return time.time() - created_at > _MAX_AGE.total_seconds()
+    return run.is_finished
