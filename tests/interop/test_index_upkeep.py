@@ -319,3 +319,26 @@ def test_coverage_counts_rows_of_fragments_that_replaced_indexed_ones(plain) -> 
     update(plain, BTREE)
     assert unindexed(plain) == {"id_idx": 0}
     assert lance.dataset(plain).to_table(filter="id IN (5, 150, 305)")["id"].to_pylist() == [150, 305]
+
+
+def test_indices_with_stable_row_ids_cover_what_a_compaction_writes_and_others_do_not(tmp_path) -> None:
+    uri = make(tmp_path / "table", stable=True)
+    declared = (DECLARED[0], DECLARED[1], DECLARED[3])
+    update(uri, declared)
+    lance_core.dataset(uri).delete("id = 7 OR id = 200")
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=150)
+    assert unindexed(uri) == {"id_idx": 297, "kind_idx": 0, "vector_idx": 0}
+    check_searches(uri, 0, 150, 299, absent=(5, 7, 200), kinds=("btree", "bitmap", "vector"))
+    nearest = {"column": "vector", "q": [5.0] * 8, "k": 4, "nprobes": 2}
+    found = lance.dataset(uri).to_table(columns=["id", "_distance"], nearest=nearest)["id"].to_pylist()
+    assert sorted(found) == [3, 4, 6, 8] or sorted(found) == [2, 3, 4, 6]
+
+
+def test_indices_with_row_addresses_are_updated_after_a_compaction(plain) -> None:
+    update(plain, BTREE)
+    lance_core.dataset(plain).optimize.compact_files()
+    assert unindexed(plain) == {"id_idx": 299}
+    assert lance.dataset(plain).to_table(filter="id IN (5, 150)")["id"].to_pylist() == [150]
+    update(plain, BTREE)
+    assert unindexed(plain) == {"id_idx": 0}
+    assert lance.dataset(plain).to_table(filter="id IN (5, 150)")["id"].to_pylist() == [150]
