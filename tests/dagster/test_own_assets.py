@@ -45,7 +45,9 @@ def materialize(defs: dg.Definitions, instance: dg.DagsterInstance) -> None:
 
 def test_dataset_without_a_source_has_every_job_except_ingest(defs: dg.Definitions) -> None:
     names = {job.name for job in defs.resolve_all_job_defs() if job.name.startswith("raw__")}
-    assert names == {f"raw__events__{each}" for each in ("check", "cleanup", "compact", "delete_rows")} | {
+    assert names == {
+        f"raw__events__{each}" for each in ("check", "cleanup", "compact", "delete_rows", "restore", "verify")
+    } | {
         "raw__events__materialize_deletions",
         "raw__events__optimize_indices",
     }
