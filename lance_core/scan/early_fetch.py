@@ -88,14 +88,16 @@ def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: 
     return [FragmentGroup(part, is_lasting=True) for part in _divided(readers, most_rows)]
 
 
-def _remote_readers(reader: RowReader, fields: Iterable[Field]) -> Sequence[FragmentReader]:
+def _remote_readers(reader: RowReader, fields: Sequence[Field]) -> Sequence[FragmentReader]:
     """Return the readers of the fragments if these are in an object store and all fields are in their pages."""
     readers = reader.readers if isinstance(reader, FragmentGroup) else [reader]
-    alike = [each for each in readers if isinstance(each, FragmentReader) and each.is_remote]
-    wanted = list(fields)
-    if len(alike) < len(readers) or any(leaf.is_blob for top in wanted for leaf in top.leaves()):
+    # The fragments of a group are alike.
+    first = readers[0]
+    if not isinstance(first, FragmentReader) or not first.is_remote or first.group_key(fields) is None:
         return []
-    return [] if alike[0].group_key(wanted) is None else alike
+    if any(leaf.is_blob for top in fields for leaf in top.leaves()):
+        return []
+    return [each for each in readers if isinstance(each, FragmentReader)]
 
 
 def _stored_bytes(opened: Sequence[OpenColumns]) -> int:

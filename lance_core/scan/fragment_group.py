@@ -224,7 +224,8 @@ class FragmentGroup(RowReader):
 
     def _joined_columns(self, plan: ReadPlan) -> list[OpenColumns]:
         # No thread has to wait for files whose metadata is in memory.
-        known = [reader.loaded_columns(plan) if reader.is_remote else None for reader in self._readers]
+        is_remote = self._readers[0].is_remote
+        known = [reader.loaded_columns(plan) if is_remote else None for reader in self._readers]
         missing = [reader for reader, columns in zip(self._readers, known, strict=True) if columns is None]
         rest = iter(_each(missing, lambda reader: reader.load_columns(plan)))
         joined = []
