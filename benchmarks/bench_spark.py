@@ -47,6 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help="default: all")
     parser.add_argument("--workdir", type=Path, required=True, help="keeps the generated rows between runs")
+    parser.add_argument("--output", type=Path, help="where rows are written; by default, in the other directory")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--generate", action="store_true", help="only generate what is missing")
@@ -57,7 +58,7 @@ def main() -> None:
         return
     session = start_session({"spark.driver.memory": "3g", "spark.master": "local[2]"})
     try:
-        bench = Bench(session, arguments.workdir, arguments.rows, arguments.runs)
+        bench = Bench(session, arguments.workdir, arguments.output, arguments.rows, arguments.runs)
         bench.generate()
         for step in arguments.steps or () if arguments.generate else arguments.steps or STEPS:
             getattr(bench, step)()
@@ -70,14 +71,17 @@ class Bench:
 
     Args:
         session: the session of all of them.
-        workdir: where the rows and the tables are.
+        workdir: where the rows are, and the tables that are only read.
+        output: where the others are; None for the same directory.
         num_rows: number of rows.
         num_runs: number of runs of each measurement.
     """
 
-    def __init__(self, session: SparkSession, workdir: Path, num_rows: int, num_runs: int) -> None:
+    def __init__(self, session: SparkSession, workdir: Path, output: Path | None, num_rows: int, num_runs: int) -> None:
         self._session = session
         self._home = workdir / f"rows-{num_rows}"
+        self._output = self._home if output is None else output
+        self._output.mkdir(parents=True, exist_ok=True)
         self._num_rows = num_rows
         self._num_runs = num_runs
 
@@ -108,13 +112,13 @@ class Bench:
                 name,
                 ours=lambda frame=frame: self._write(frame, self._table("written")),  # type: ignore[misc]  # the default binds the loop variable
                 theirs=lambda frame=frame: frame.write.mode("overwrite").parquet(  # type: ignore[misc]  # the default binds the loop variable
-                    str(self._home / "written.parquet")
+                    str(self._output / "written.parquet")
                 ),
             )
-            found = self._session.read.parquet(str(self._home / "written.parquet")).count()
+            found = self._session.read.parquet(str(self._output / "written.parquet")).count()
             self._require(lance_core.dataset(self._table("written")).count_rows(), found)
         shutil.rmtree(self._table("written"), ignore_errors=True)
-        shutil.rmtree(self._home / "written.parquet", ignore_errors=True)
+        shutil.rmtree(self._output / "written.parquet", ignore_errors=True)
 
     def read(self) -> None:
         """Compare reads into Arrow."""
@@ -186,7 +190,7 @@ class Bench:
         return read_version(self._session, lance_core.dataset(self._table("base")), columns=columns)
 
     def _table(self, name: str) -> Path:
-        return self._home / f"{name}.lance"
+        return (self._home if name in ("base", "many") else self._output) / f"{name}.lance"
 
     def _write(self, frame: DataFrame, path: Path) -> Any:
         vectors = {"vector": VECTOR_LENGTH} if "vector" in frame.columns else {}

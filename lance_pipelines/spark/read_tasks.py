@@ -91,7 +91,10 @@ def plan_tasks(
             number of bytes.
         parallelism: the number of tasks to which at least the bytes are divided, as long as each reads 4 MiB.
     """
+    # If there are a few more fragments than fit, they must not leave a small task, which would be executed last.
+    overhang = 0.0
     if parallelism > 1:
+        overhang = 0.5
         total = sum(size or task_bytes for fragment in fragments for size in fragment.data_file_bytes) * share
         task_bytes = min(task_bytes, max(_SMALLEST_TASK_BYTES, int(total / parallelism) + 1))
     tasks: list[ReadTask] = []
@@ -115,7 +118,7 @@ def plan_tasks(
             # Where the number of deleted rows is not recorded, there are fewer rows than assumed.
             tasks += [ReadTask((fragment.id,), rows) for rows in pairwise(bounds)]
             continue
-        if num_bytes > room:
+        if num_bytes * (1 - overhang) > room:
             close()
         group.append(fragment.id)
         room -= num_bytes
