@@ -200,7 +200,9 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
 
 @main.command()
 @click.option(
-    "--version", type=click.IntRange(min=1), help="The version to publish; by default, the latest one. May be older."
+    "--version",
+    type=click.IntRange(min=1),
+    help="The version to publish, which may be an older one; by default, the latest.",
 )
 @_options(_COMMON_OPTIONS, _DRY_RUN)
 def promote(**arguments: Any) -> None:

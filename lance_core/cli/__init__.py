@@ -164,7 +164,11 @@ def _parser() -> argparse.ArgumentParser:
         help="fraction of deleted rows above which a fragment is rewritten; 0.1 by default",
     )
     cleanup = actions.add_parser("cleanup", parents=[planned], help="remove old versions and unreferenced files")
-    cleanup.add_argument("--older-than", metavar="AGE", help="minimum age of a version to remove; two weeks by default")
+    cleanup.add_argument(
+        "--older-than",
+        metavar="AGE",
+        help="minimum age of a version to remove; by default, two weeks, or any age if --retain-versions is given",
+    )
     cleanup.add_argument("--retain-versions", type=int, metavar="N", help="keep the newest N versions")
     apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
     apply.add_argument(

@@ -49,7 +49,7 @@ def describe_fields(schema: Schema) -> Iterator[str]:
 
 def _lines(reader: FileReader) -> Iterator[str]:
     metadata = reader.any_metadata
-    yield f"data file {reader.version.value}, {reader.num_rows} rows, {metadata.num_bytes} bytes"
+    yield f"data file in format {reader.version.value}: {reader.num_rows} rows, {metadata.num_bytes} bytes"
     yield "schema"
     yield from describe_fields(reader.schema)
     yield from describe_family(metadata)

@@ -1,6 +1,6 @@
 """FileGroup: several data files with the same columns, read as if they were one file.
 
-Rows, pages and bytes of the files are numbered one after another::
+Rows, pages, and bytes are numbered consecutively across the files::
 
     rows     |  file 0   |  file 1  | …
     pages    |  0  1  2  |  3  4    | …          of each column

@@ -189,7 +189,7 @@ class LanceFileWriter:
 
     def _opened(self) -> DataFileWriter:
         if self._writer is None:
-            raise InvalidInputError("cannot close the file: no schema was given and no batch was written")
+            raise InvalidInputError("the file has no schema: none was given, and no batch was written")
         return self._writer
 
 

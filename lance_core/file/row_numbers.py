@@ -26,7 +26,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: a number exceeds the maximum row number.
+        RowOutOfRangeError: a number does not fit in a signed 64-bit integer.
         InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(indices)
@@ -37,7 +37,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype.kind not in "iu":
         raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
     if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
-        raise RowOutOfRangeError(f"row number {int(plain.max())} is too large")
+        raise RowOutOfRangeError(f"a row number must fit in a signed 64-bit integer, found {int(plain.max())}")
     return plain.astype(np.int64, copy=False)
 
 
@@ -64,18 +64,18 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
 
 
 def row_number(name: str, value: Any) -> int:
-    """Check a row number or a number of rows.
+    """Check a row number, a number of rows, or the index of a global buffer.
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        RowOutOfRangeError: the value exceeds the maximum row number.
+        RowOutOfRangeError: the value does not fit in a signed 64-bit integer.
     """
     try:
         number = index(value)
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not _MIN_INT64 <= number <= _MAX_INT64:
-        raise RowOutOfRangeError(f"{name}: row number {number} is too large")
+        raise RowOutOfRangeError(f"{name} must fit in a signed 64-bit integer, found {number}")
     return number
 
 

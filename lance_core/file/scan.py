@@ -140,7 +140,8 @@ def scan_batches(
             multiple of the batch size, unless it contains the last rows.
         in_memory: whether the file is in memory, so that ``read`` makes no requests.
         in_many_files: whether every call of ``read`` opens several files, so that as few calls as possible are made.
-        remote: what ``read`` reads, if it is in an object store: many requests for it should be in flight together.
+        remote: the bytes that ``read`` reads if they are in an object store, so that many requests are in flight at
+            once; None otherwise.
     """
     batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
@@ -228,7 +229,8 @@ class _ReadAhead:
         plans: the plans.
         read: reads ranges of the file.
         config: limits for reading ahead.
-        remote: what ``read`` reads, if its bytes are to be fetched ahead of the decoding threads.
+        remote: the bytes that ``read`` reads if they are fetched before the decoding threads need them; None
+            otherwise.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class MergeRules:
                 ``target.``, and columns of the source the prefix ``source.``.
             when_not_matched: what happens to the other rows of the source: "insert" or "nothing".
             when_not_matched_by_source: what happens to the other rows of the table: "nothing" or "delete".
-            delete_condition: which of these are deleted, as SQL text.
+            delete_condition: SQL condition; only unmatched rows of the table for which it is true are deleted.
 
         Raises:
             InvalidInputError: a value is unknown, a condition applies to an action that is not taken, the table has no

@@ -10,6 +10,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
 from lance_core.file.blob_values import differing_leaves
 from lance_core.file.read_config import ReadConfig
@@ -193,11 +195,15 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
     seen = BitMap64()
     for fragment in manifest.fragments:
         live = live_rows(fragment, read_deletion_offsets(fragment, locator))
-        ids = BitMap64(RowLineage(fragment.message, hidden).row_ids().at(live))
-        if len(ids) != len(live) or not seen.isdisjoint(ids):
-            where = f"version {manifest.version}: fragment {fragment.id}"
-            repeated = f": {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
-            raise CorruptDataError(f"{where} has a row id that also belongs to another row{repeated}")
+        values = RowLineage(fragment.message, hidden).row_ids().at(live)
+        ids = BitMap64(values)
+        shared = seen & ids
+        if len(ids) != len(live) or shared:
+            ordered = np.sort(values)
+            repeated = shared.min() if shared else ordered[:-1][ordered[:-1] == ordered[1:]][0]
+            raise CorruptDataError(
+                f"version {manifest.version}: row id {repeated} of fragment {fragment.id} also belongs to another row"
+            )
         seen |= ids
     if seen and seen.max() >= manifest.message.next_row_id:
         raise CorruptDataError(

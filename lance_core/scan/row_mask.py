@@ -101,7 +101,7 @@ def _parsed(name: str, given: object) -> _RowSet:
             upper, size = struct.unpack_from("<II", data, position)
             position += 8
             if position + size > len(data):
-                raise ValueError(f"a bitmap of {size} bytes, but only {len(data) - position} bytes remain")
+                raise ValueError(f"a bitmap has {size} bytes, but only {len(data) - position} bytes remain")
             bitmap = BitMap.deserialize(bytes(data[position : position + size])) if size else None
             found[upper] = None if bitmap is None else np.array(bitmap.to_array(), np.uint32)
             position += size

@@ -56,8 +56,8 @@ class Node:
     """A value in the file.
 
     Attributes:
-        value: what is written.
-        context: where it is written, and the names that templates can use.
+        value: the value as written in the file, before templates are rendered.
+        context: the location of the value in the file, and the names that templates can use.
     """
 
     value: Any

@@ -113,7 +113,8 @@ class DevServer:
         Args:
             condition: function that returns whether the condition is true; it is called repeatedly. While the server
                 does not answer, the condition counts as false.
-            what: beginning of the error message if the timeout expires.
+            what: what to report if the timeout expires, for example "the job did not start"; the error message
+                continues with the number of seconds.
             seconds: the timeout in seconds.
 
         Raises:

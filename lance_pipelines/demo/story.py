@@ -120,7 +120,8 @@ class Story:
         self._wait_for_downstream()
         before = Snapshot.take(self._uri)
         self._check(
-            f"{before.fragments} fragments, {before.deleted_rows} deleted rows, {len(before.versions)} versions",
+            f"before maintenance: more than {self._most_fragments()} fragments, and at least 1 deleted row (found "
+            f"{before.fragments} fragments, {before.deleted_rows} deleted rows, {len(before.versions)} versions)",
             holds=before.fragments > self._most_fragments() and before.deleted_rows > 0,
         )
         downstream_runs = self._downstream_data_versions()
@@ -235,19 +236,22 @@ class Story:
 
     def _check(self, what: str, *, holds: bool) -> None:
         if not holds:
-            raise FailedCheckError(f"check failed: {what}")
+            raise FailedCheckError(f"check failed; expected: {what}")
         self._checks.append(what)
         self._tell(what)
 
     def _check_rows(self, when: str) -> None:
         rows = lance_core.dataset(self._uri).to_table().sort_by("id").combine_chunks()
-        self._check(f"{when}: {rows.num_rows} rows, as expected", holds=rows.equals(self._expected.rows))
+        self._check(
+            f"{when}: the {self._expected.num_rows} rows that were ingested and not deleted",
+            holds=rows.equals(self._expected.rows),
+        )
 
     def _check_tagged(self, version: int, rows: Any) -> None:
         tagged = lance_core.dataset(self._uri, version=TAG)
         found = tagged.to_table().sort_by("id").combine_chunks()
         self._check(
-            f"tag {TAG!r} still refers to version {version}, which has {found.num_rows} rows",
+            f"tag {TAG!r} still refers to version {version}, which has {rows.num_rows} rows",
             holds=tagged.version == version and found.equals(rows),
         )
 
@@ -276,7 +280,7 @@ class Story:
             and {tags[_DATA_VERSION] for tags in recorded.observations} == {changes[0]},
         )
         self._check(
-            f"{DOWNSTREAM} ran {len(downstream_before)} times, once for each change, and never for maintenance",
+            f"{DOWNSTREAM} ran {num_changes} times, once for each change, and never for maintenance",
             holds=self._downstream_data_versions() == downstream_before and len(downstream_before) == num_changes,
         )
 

@@ -32,7 +32,7 @@ def duckdb_of_table(table: pa.Table) -> duckdb.DuckDBPyRelation:
     import duckdb
 
     if not table.num_columns:
-        raise NotSupportedError("a relation of DuckDB needs at least one column")
+        raise NotSupportedError("a DuckDB relation needs at least one column")
     return duckdb.connect().from_arrow(table)
 
 

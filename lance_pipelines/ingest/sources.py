@@ -313,7 +313,7 @@ def resolved_options(options: Options, what: str) -> dict[str, str]:
 
     Args:
         options: the options.
-        what: what they belong to, for messages.
+        what: the source or object that the options belong to, for messages.
 
     Raises:
         InvalidInputError: an environment variable is not set.

@@ -132,11 +132,12 @@ class CleanupForecast:
         if self.policy.retention:
             terms += f" and all versions from the last {format_duration(self.policy.retention)}"
         if not self.has_work:
-            return f"{place}: nothing to do ({amount(self.versions, 'version')}; keeping {terms})"
+            return f"{place}: nothing to do ({amount(self.versions, 'version')}; the cleanup keeps {terms})"
         removable = FileTotals.of(self.plan.removable)
         return (
             f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')} and "
-            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed, keeping {terms}"
+            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed; "
+            f"the cleanup keeps {terms}"
         )
 
     def table(self) -> str:

@@ -79,7 +79,7 @@ class DeleteReport:
     def summary(self) -> str:
         """Return one line for logs and terminals."""
         if not self.has_changed:
-            found = f"no rows matching {self.predicate} are left; {amount(self.after.rows, 'row')} remaining"
+            found = f"no rows match {self.predicate}; the table has {amount(self.after.rows, 'row')}"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (

@@ -100,7 +100,10 @@ def test_each_command_runs_the_job_of_its_operation(module, uri) -> None:
 def test_a_command_with_nothing_to_do_succeeds(module) -> None:
     done = run("cleanup", "-m", module("events"))
     assert done.exit_code == 0
-    assert "nothing to do (4 versions; keeping the newest 10 and all versions from the last 2 weeks)" in done.stdout
+    assert (
+        "nothing to do (4 versions; the cleanup keeps the newest 10 and all versions from the last 2 weeks)"
+        in done.stdout
+    )
 
 
 @pytest.mark.parametrize(

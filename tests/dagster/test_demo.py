@@ -88,7 +88,7 @@ _SHAPE = Snapshot(
     ("ending", "exit_code", "last_line"),
     [
         (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
-        (FailedCheckError("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
+        (FailedCheckError("check failed; expected: 7 rows"), 1, "Demonstration failed: check failed; expected: 7 rows"),
         (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],

@@ -313,7 +313,7 @@ def test_a_delete_of_already_deleted_rows_creates_no_version(lake, capsys, monke
     assert not result.get_asset_materialization_events()
     assert lake.version() == 6
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: nothing to do (no rows matching id < 15 are left; 24 rows remaining)\n"
+        f"events: {lake.uri} version 6: nothing to do (no rows match id < 15; the table has 24 rows)\n"
     )
 
 

@@ -270,7 +270,7 @@ def test_a_row_id_shared_by_two_rows_raises_corrupt_data(hostile: str) -> None:
     with pytest.raises(CorruptDataError, match="row id 13 occurs in fragment 0 and in fragment 1"):
         dataset._take_rows([13])
     assert dataset._take_rows([12], ["a"]).to_pydict() == {"a": [12]}
-    with pytest.raises(CorruptDataError, match="has a row id that also belongs to another row: 13"):
+    with pytest.raises(CorruptDataError, match="row id 13 of fragment 1 also belongs to another row"):
         dataset.validate()
     with pytest.raises(CorruptDataError, match="row id 99 is in use, but the next row id is 20"):
         _with_sequence(hostile, inline_row_ids=_ids(_range(0, 9), _range(99, 100))).validate()

@@ -192,7 +192,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "deleted rows out of range": (_change(lambda m: setattr(m.fragments[0], "physical_rows", 50)), "version 3"),
     "row ids missing": (_change(lambda m: m.fragments[0].ClearField("inline_row_ids")), "no row ids"),
-    "row ids twice": (_change(_repeat_row_ids), "row id that also belongs to another row"),
+    "row ids twice": (_change(_repeat_row_ids), "also belongs to another row"),
     "row ids garbled": (_change(lambda m: setattr(m.fragments[0], "inline_row_ids", b"\x0a\xff\x01")), "version 3"),
     "row ids of fewer rows": (_change(_shorten_row_ids), "version 3"),
     "next row id": (_change(lambda m: setattr(m, "next_row_id", 10)), "next row id"),

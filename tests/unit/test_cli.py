@@ -94,7 +94,7 @@ def test_cli_succeeds_when_only_part_of_its_output_is_read(tmp_path: Path) -> No
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == ""
-    assert done.stdout.startswith("data file 2.2")
+    assert done.stdout.startswith("data file in format 2.2")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which epochs of a streaming query are in a table: each is committed exactly once, even if Spark repeats it.
+"""Tracks which epochs of a streaming query are in a table, so that each is committed once, even if Spark repeats it.
 
 Spark repeats an epoch if the query ended after the commit, but before Spark recorded the commit. The number of the
 epoch is recorded twice:

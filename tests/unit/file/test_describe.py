@@ -51,7 +51,7 @@ def test_describe_file_lists_schema_buffers_and_pages() -> None:
     store.put("f", _file())
     text = describe_file(FileReader.open(store, "f"))
     assert text.splitlines() == [
-        f"data file 2.2, 3 rows, {len(_file())} bytes",
+        f"data file in format 2.2: 3 rows, {len(_file())} bytes",
         "schema",
         "  0 'x': int32",
         "    metadata 'unit' = 'm'",

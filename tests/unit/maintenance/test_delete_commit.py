@@ -85,7 +85,7 @@ def test_delete_of_rows_already_deleted_creates_no_version(uri) -> None:
     lance.dataset(uri).delete("id < 15")
     report = commit_delete(planned, POLICY)
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 4: nothing to do (no rows matching id < 12 are left; 15 rows remaining)"
+    assert report.summary() == f"{uri} version 4: nothing to do (no rows match id < 12; the table has 15 rows)"
     assert lance_core.dataset(uri).version == 4
 
 
