@@ -256,7 +256,7 @@ def test_description_names_existing_functions_of_at_most_twelve_modules(title: s
     check_steps(steps_of(title))
 
 
-def test_verbs_description_names_existing_functions() -> None:
+def test_description_of_spark_operations_names_existing_functions() -> None:
     check_steps(steps_of("Verbs"), max_modules=20)
 
 
@@ -290,7 +290,9 @@ def test_verbs_description_names_existing_functions() -> None:
         (_branch, set()),
     ],
 )
-def test_verbs_never_call_functions_of_a_higher_layer(uri: str, verb: Verb, streams: set[tuple[str, str]]) -> None:
+def test_spark_operations_never_call_functions_of_a_higher_layer(
+    uri: str, verb: Verb, streams: set[tuple[str, str]]
+) -> None:
     """The only exceptions are streams of rows that a package passes to a lower one, which runs them."""
     contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
     [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]

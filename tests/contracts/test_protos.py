@@ -217,11 +217,11 @@ def test_a_zero_value_differs_from_an_absent_one(message_type: type[Message], na
     assert message_type.FromString(raw).HasField(name)
 
 
-def test_absent_section_differs_from_section_at_zero() -> None:
+def test_manifest_section_at_position_zero_is_serialized() -> None:
     assert pb_table.Manifest(transaction_section=0).SerializeToString().hex() == "b80100"
 
 
-def test_retired_field_numbers_stay_reserved() -> None:
+def test_retired_proto_field_numbers_are_reserved() -> None:
     def reserved(message_type: type[Message]) -> set[int]:
         proto = descriptor_pb2.DescriptorProto()
         message_type.DESCRIPTOR.CopyToProto(proto)

@@ -71,7 +71,7 @@ def test_a_source_of_the_same_format_changes_only_the_given_values() -> None:
     )
 
 
-def test_a_source_of_another_format_keeps_no_declared_value() -> None:
+def test_source_of_a_different_format_keeps_no_declared_value() -> None:
     source = applied(source={"format": "parquet", "paths": ["/in"]}).source
     assert source == FileSource(format=SourceFormat.PARQUET, paths=("/in",))
 

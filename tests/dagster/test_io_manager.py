@@ -666,7 +666,7 @@ def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, mo
     ],
     ids=lambda column: str(column.type),
 )
-def test_values_stored_as_another_type_can_be_appended_repeatedly(lake: Lake, column: pa.Array) -> None:
+def test_values_that_are_stored_as_a_different_type_can_be_appended_repeatedly(lake: Lake, column: pa.Array) -> None:
     @dg.asset(metadata={"lance/mode": "append"})
     def values() -> pa.Table:
         return pa.table({"value": column})

@@ -54,17 +54,17 @@ def test_a_run_that_needs_no_spark_session_starts_none(sessions) -> None:
     assert (sessions.started, sessions.stopped) == ([], [])
 
 
-def test_the_steps_of_a_run_share_one_session_which_ends_with_it(sessions) -> None:
+def test_steps_of_a_run_share_one_spark_session_that_is_stopped_after_the_run(sessions) -> None:
     assert run(SparkResource(), touches=2).success
     assert len(sessions.started) == len(sessions.stopped) == 1
 
 
-def test_the_session_ends_when_the_run_fails(sessions) -> None:
+def test_spark_session_of_a_failed_run_is_stopped(sessions) -> None:
     assert not run(SparkResource(), touches=1, fails=True).success
     assert len(sessions.started) == len(sessions.stopped) == 1
 
 
-def test_an_existing_spark_session_is_used_and_left_running(sessions, monkeypatch) -> None:
+def test_existing_spark_session_is_used_and_not_stopped_by_a_run(sessions, monkeypatch) -> None:
     monkeypatch.setattr(spark_module, "_is_running", lambda: True)
     assert run(SparkResource(), touches=1).success
     assert len(sessions.started) == 1
@@ -76,12 +76,12 @@ def test_dotted_and_nested_spark_settings_are_both_accepted(sessions) -> None:
     assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
 
 
-def test_a_remote_resource_provides_a_session_on_the_given_server(sessions) -> None:
+def test_spark_resource_with_a_remote_url_connects_to_the_given_server(sessions) -> None:
     run(SparkResource(remote="sc://127.0.0.1:15002", spark_config={"spark.app.name": "nightly"}), touches=1)
     assert sessions.started == [{"spark.app.name": "nightly", "spark.remote": "sc://127.0.0.1:15002"}]
 
 
-def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, instance, monkeypatch) -> None:
+def test_spark_session_that_does_not_start_fails_the_step_with_the_reason(project, instance, monkeypatch) -> None:
     def fail(settings):
         raise NotFoundError("Spark needs Java 17 or newer, but none was found")
 

@@ -46,7 +46,7 @@ def _record(uri: str, name: str) -> dict:
 
 
 @BOTH
-def test_the_first_base_path_of_a_branch_is_0_and_names_the_source(uri: str, maker: ModuleType) -> None:
+def test_first_base_path_of_a_branch_has_id_0_and_the_uri_of_the_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b")
     branch = lance_core.dataset(f"{uri}/tree/b")
     message = branch.manifest.message

@@ -108,7 +108,9 @@ def test_altered_columns_leave_the_same_table_as_in_pylance(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_casts_within_a_list_or_in_format_2_0_keep_the_column_in_one_file(tmp_path: Any, version: str) -> None:
+def test_cast_of_a_list_member_or_in_format_2_0_stores_the_whole_column_in_one_file(
+    tmp_path: Any, version: str
+) -> None:
     """Pylance splits the column, which stores list lengths twice, and makes structs unreadable in format 2.0."""
     uri = tmp_path / "t"
     changes = [{"path": "l.item.u", "data_type": pa.int32()}, {"path": "s.q.r", "data_type": pa.float32()}]
@@ -248,7 +250,7 @@ def test_deleted_nulls_of_a_required_column_are_not_cast(tmp_path: Any) -> None:
         assert library.dataset(tmp_path / "t").to_table()["a"].to_pylist() == [1, 3]
 
 
-def test_a_cast_converts_deleted_rows_that_fit_instead_of_filling_gaps(
+def test_cast_converts_deleted_rows_whose_values_fit_the_new_type(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Filling the gaps of deleted rows once took longer than the cast itself."""

@@ -155,7 +155,7 @@ def test_a_deep_clone_needs_neither_source_nor_base_paths(uri: str, tmp_path: Pa
             assert reader.dataset(place).base_paths() == {}
 
 
-def test_a_dataset_copied_to_another_location_works_unchanged(uri: str, tmp_path: Path) -> None:
+def test_dataset_copied_to_another_location_can_be_read_and_appended_to(uri: str, tmp_path: Path) -> None:
     moved = str(tmp_path / "moved")
     shutil.copytree(uri, moved)
     shutil.rmtree(uri)

@@ -645,7 +645,7 @@ def test_fragments_without_a_live_row_are_removed(uri: str) -> None:
     assert (sizes(uri), numbers(uri), dataset.version) == ([10], list(range(10, 20)), 4)
 
 
-def test_compaction_tasks_of_another_version_are_refused(uri: str) -> None:
+def test_compaction_task_whose_fragments_do_not_match_its_read_version_is_refused(uri: str) -> None:
     make(uri, 10, 10)
     dataset = lance_core.dataset(uri)
     [task] = Compaction.plan(dataset, {}).tasks

@@ -235,7 +235,7 @@ CHANGES: dict[str, Callable[[object, str], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.sampled(5)
-def test_changes_keep_the_overlays_that_pylance_keeps(tmp_path: Path, change: str) -> None:
+def test_table_after_a_change_has_the_same_overlays_as_in_pylance(tmp_path: Path, change: str) -> None:
     found = []
     for library in (lance, lance_core):
         path = make_table(tmp_path)
@@ -285,7 +285,7 @@ def test_fragments_with_many_overlays_are_compacted(tmp_path: Path) -> None:
     assert overlays(path) == []
 
 
-def test_rewritten_columns_retire_overlays(tmp_path: Path) -> None:
+def test_data_replacement_removes_overlays_of_the_replaced_columns(tmp_path: Path) -> None:
     found = []
     for library in (lance, lance_core):
         path = make_table(tmp_path)
@@ -303,7 +303,7 @@ def test_rewritten_columns_retire_overlays(tmp_path: Path) -> None:
     assert [row["b"] for row in found[1][1][:3]] == [0, 1, 2]
 
 
-def test_a_rewritten_column_retires_overlays(tmp_path: Path) -> None:
+def test_update_columns_removes_overlays_of_the_updated_columns(tmp_path: Path) -> None:
     """The reference writes the column, and either library commits."""
     found = []
     for library in (lance, lance_core):

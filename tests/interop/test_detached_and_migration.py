@@ -155,7 +155,7 @@ def test_a_table_with_old_manifest_names_is_changed_and_migrated(
     assert len(_manifests(uri)) == 6
 
 
-def test_a_handle_can_still_be_used_after_a_migration(tmp_path: Path) -> None:
+def test_dataset_handle_can_change_the_table_after_a_migration(tmp_path: Path) -> None:
     uri = _old(tmp_path)
     handle = lance_core.dataset(uri, version=2)
     handle.migrate_manifest_paths_v2()

@@ -85,7 +85,9 @@ def test_a_file_with_some_columns_replaces_the_values_of_those_columns(tmp_path:
     ],
     ids=["unknown", "known and unknown", "member missing"],
 )
-def test_files_with_other_columns_are_refused(tmp_path: Path, library: ModuleType, rows: pa.Table) -> None:
+def test_existing_files_whose_columns_are_not_in_the_table_are_refused(
+    tmp_path: Path, library: ModuleType, rows: pa.Table
+) -> None:
     _table(tmp_path)
     name, dataset = _file(tmp_path, rows), library.dataset(tmp_path)
     with pytest.raises(ValueError, match=r"column|Schema mismatch"):
@@ -108,7 +110,7 @@ def test_files_and_base_paths_that_do_not_exist_are_refused(tmp_path: Path, libr
         library.fragment.DataFile.create(dataset, 5)
 
 
-def test_a_column_of_another_type_that_pylance_accepts_is_refused(tmp_path: Path) -> None:
+def test_file_with_a_column_of_the_wrong_type_is_refused_although_pylance_accepts_it(tmp_path: Path) -> None:
     _table(tmp_path)
     name = _file(tmp_path, pa.table({"a": ["x"]}))
     assert lance.fragment.DataFile.create(lance.dataset(tmp_path), name).fields == [0]

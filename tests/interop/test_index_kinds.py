@@ -233,14 +233,14 @@ QUICK = {
     indirect=["base"],
 )
 @pytest.mark.sampled(2)
-def test_indexed_queries_stay_correct_after_a_change(change: str, uri: str) -> None:
+def test_indexed_queries_return_correct_rows_after_a_change(change: str, uri: str) -> None:
     check(CHANGES[change](uri))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("second", ["append", "delete", "compaction", "branch"])
 @pytest.mark.parametrize("first", ["update rows", "update columns", "data replacement"])
-def test_indexed_queries_stay_correct_after_two_changes(first: str, second: str, uri: str) -> None:
+def test_indexed_queries_return_correct_rows_after_two_changes(first: str, second: str, uri: str) -> None:
     place = CHANGES[second](CHANGES[first](uri))
     check(place)
     if second != "branch":
@@ -289,7 +289,7 @@ def _replace_anew(uri: str, fragment_id: int) -> None:
     ],
     indirect=["base"],
 )
-def test_indexed_queries_stay_correct_if_indices_were_not_remapped(
+def test_indexed_queries_return_correct_rows_if_indices_were_not_remapped(
     change: Callable[[str, int], None], uri: str
 ) -> None:
     """The bitmaps list fragments that a compaction of the reference replaced. Stable row ids prevent this."""
@@ -301,7 +301,7 @@ def test_indexed_queries_stay_correct_if_indices_were_not_remapped(
 
 
 @pytest.mark.slow
-def test_indexed_queries_stay_correct_if_a_file_records_the_moved_rows(tmp_path: Path) -> None:
+def test_indexed_queries_return_correct_rows_if_a_file_records_the_moved_rows(tmp_path: Path) -> None:
     """The record of so many moved rows does not fit into the manifest, so that the index covers no fragment."""
     uri, count = str(tmp_path / "t"), 2_000_000
     lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)

@@ -159,7 +159,7 @@ def _check_queries(uri: str) -> None:
 
 @pytest.mark.parametrize("first", CHANGES)
 @pytest.mark.sampled(5)
-def test_indexed_queries_stay_correct_after_a_change(first: str, uri: str) -> None:
+def test_indexed_queries_return_correct_rows_after_a_change(first: str, uri: str) -> None:
     CHANGES[first](uri)
     _check_queries(uri)
 
@@ -175,7 +175,7 @@ PAIRS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_indexed_queries_stay_correct_after_two_changes(first: str, second: str, uri: str) -> None:
+def test_indexed_queries_return_correct_rows_after_two_changes(first: str, second: str, uri: str) -> None:
     CHANGES[first](uri)
     CHANGES[second](uri)
     _check_queries(uri)

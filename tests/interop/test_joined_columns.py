@@ -294,7 +294,7 @@ def test_invalid_column_updates_are_refused_by_both_libraries(tmp_path: Path, da
         assert len(list(Path(uri, "data").iterdir())) == 3
 
 
-def test_an_update_with_values_of_another_type_is_refused(tmp_path: Path) -> None:
+def test_update_columns_with_values_of_the_wrong_type_is_refused(tmp_path: Path) -> None:
     """Pylance raises RuntimeError."""
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     with pytest.raises(lance_core.SchemaMismatchError, match="expected type string, found int64"):

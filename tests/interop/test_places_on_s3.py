@@ -158,7 +158,7 @@ def test_a_base_path_has_its_own_storage_options(
 
 @CHAINS
 @pytest.mark.sampled(1)
-def test_a_dataset_copied_to_another_location_works_unchanged(
+def test_dataset_copied_to_another_location_can_be_read_and_appended_to(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
     """Versions, tags, indices, and branches are copied from a bucket to disk, and from disk to disk."""

@@ -82,7 +82,7 @@ def test_fragments_are_written_only_with_the_session_of_the_handle(library: Modu
 
 
 @both
-def test_session_of_another_type_raises_type_error(library: ModuleType, tmp_path: Path) -> None:
+def test_session_argument_of_the_wrong_type_raises_type_error(library: ModuleType, tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     library.write_dataset(pa.table({"a": [1]}), uri)
     for call in (library.dataset, lambda uri, session: library.write_dataset({"a": [1]}, uri, session=session)):

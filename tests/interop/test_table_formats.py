@@ -350,7 +350,7 @@ def test_a_table_in_format_0_1_without_rows_is_opened_by_both_libraries(uri: str
     assert _values(uri, lance_core) == _values(uri, lance) == [("x", 1), ("y", 2)]
 
 
-def test_fragments_with_another_dictionary_are_refused(uri: str) -> None:
+def test_appended_fragments_whose_dictionary_contradicts_that_of_the_table_are_refused(uri: str) -> None:
     lance_core.write_dataset(_dictionaries(["x", "y"], [1, 2]), uri, data_storage_version="0.1")
     first = lance_core.write_fragments(_dictionaries(["a"], [1]), uri)
     second = lance_core.write_fragments(_dictionaries(["b"], [1]), uri)
@@ -449,7 +449,7 @@ def test_tables_of_unknown_versions_are_refused_by_both_libraries(uri: str, name
         lance.dataset(uri)
 
 
-def test_files_of_unknown_or_other_versions_are_named_in_the_error(uri: str) -> None:
+def test_data_file_of_a_newer_version_is_named_in_the_error(uri: str) -> None:
     lance.write_dataset(rows("2.0", 0, 3), uri)
     name = lance.dataset(uri).get_fragments()[0].data_files()[0].path
 
@@ -468,7 +468,7 @@ def test_files_of_unknown_or_other_versions_are_named_in_the_error(uri: str) -> 
         lance_core.dataset(uri).to_table()
 
 
-def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> None:
+def test_file_whose_version_differs_from_the_recorded_version_is_not_committed(uri: str) -> None:
     data = rows("2.0", 0, 3)
     lance_core.write_dataset(data, uri)
     [fragment] = lance_core.write_fragments(data, uri, data_storage_version="2.1")

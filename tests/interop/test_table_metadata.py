@@ -288,7 +288,7 @@ def _comparable(message: pb_table.Manifest) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("stale", [b"", b"garbage", None])
-def test_the_copy_of_the_latest_manifest_of_2023_is_ignored(tmp_path: Path, stale: bytes | None) -> None:
+def test_latest_manifest_file_written_by_releases_of_2023_is_ignored(tmp_path: Path, stale: bytes | None) -> None:
     uri = tmp_path / "table"
     lance.write_dataset(ROWS, str(uri), enable_v2_manifest_paths=False)
     lance.write_dataset(ROWS, str(uri), mode="append")
@@ -317,7 +317,7 @@ def _write_table_of_2023(uri: Path) -> None:
     (uri / "_latest.manifest").write_bytes(path.read_bytes())
 
 
-def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> None:
+def test_manifest_written_by_a_release_of_2023_has_no_flags_and_no_transaction(tmp_path: Path) -> None:
     uri = tmp_path / "table"
     _write_table_of_2023(uri)
     ours, theirs = lance_core.dataset(str(uri)), lance.dataset(str(uri))
@@ -335,7 +335,7 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("claimed", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_the_recorded_row_count_of_a_2023_table_is_checked_against_its_files(
+def test_row_count_recorded_by_a_release_of_2023_is_checked_against_the_data_files(
     tmp_path: Path, arm: str, claimed: int
 ) -> None:
     uri = tmp_path / "table"

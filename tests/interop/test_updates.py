@@ -130,7 +130,7 @@ def test_updated_values_are_computed_from_the_old_values_of_the_row(tmp_path: Pa
 
 @pytest.mark.parametrize("updates", VALUES, ids=str)
 @pytest.mark.sampled(40)
-def test_values_are_computed_and_cast_as_by_pylance(tmp_path: Path, updates: dict[str, str]) -> None:
+def test_update_expressions_are_computed_and_cast_as_by_pylance(tmp_path: Path, updates: dict[str, str]) -> None:
     outcomes = {}
     for name, library in LIBRARIES.items():
         lance.write_dataset(ROWS, tmp_path / name)
@@ -236,7 +236,9 @@ def _shown(uri: str, stable: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("where", CONDITIONS, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.sampled(14)
-def test_updated_tables_equal_those_of_pylance(tmp_path: Path, layout: str, where: Any, version: str) -> None:
+def test_updates_of_lance_core_and_pylance_leave_equal_tables(
+    tmp_path: Path, layout: str, where: Any, version: str
+) -> None:
     if version == "0.1" and (layout != "plain" or str(where) not in ("None", "a < 5", "true")):
         pytest.skip("pylance cannot read such a table of format 0.1 this way")
     shown = {}

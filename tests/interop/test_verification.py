@@ -246,7 +246,7 @@ def _patch_json(path: Path, **values: object) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_an_injected_fault_is_found(root: Path, name: str) -> None:
+def test_verification_reports_an_injected_fault(root: Path, name: str) -> None:
     plant, expected = FAULTS[name]
     plant(root)
     found = faults_of(root)
@@ -254,7 +254,7 @@ def test_an_injected_fault_is_found(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("reads_pages", [False, True])
-def test_damaged_pages_are_found_if_they_are_read(root: Path, reads_pages: bool) -> None:
+def test_verification_reports_damaged_pages_if_it_reads_data(root: Path, reads_pages: bool) -> None:
     _patch(_data_file(root), 0, b"\xff" * 16)
     assert bool(faults_of(root, reads_pages=reads_pages)) == reads_pages
 

@@ -141,7 +141,7 @@ def streamed(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
 
 
-def test_small_columns_are_copied_and_large_ones_are_not() -> None:
+def test_detach_small_columns_copies_small_columns_next_to_a_large_one() -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(3200), pa.float32()), 32)
     batch = streamed(pa.RecordBatch.from_arrays([pa.array(range(100)), vectors], names=["id", "v"]))
     detached = detach_small_columns(batch)
@@ -151,12 +151,12 @@ def test_small_columns_are_copied_and_large_ones_are_not() -> None:
     assert address(detached["v"]) == address(batch["v"])
 
 
-def test_columns_of_similar_size_are_not_copied() -> None:
+def test_detach_small_columns_does_not_copy_columns_of_similar_size() -> None:
     batch = streamed(pa.RecordBatch.from_pydict({name: list(range(100)) for name in "abc"}))
     assert [address(column) for column in detach_small_columns(batch)] == [address(column) for column in batch]
 
 
-def test_every_kind_of_column_can_be_copied() -> None:
+def test_detach_small_columns_copies_every_kind_of_column() -> None:
     columns = {
         "text": ["a", None],
         "flag": [True, None],

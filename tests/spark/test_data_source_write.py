@@ -81,7 +81,7 @@ def test_append_creates_or_extends_a_table_and_overwrite_replaces_it(spark: Spar
     assert lance_core.dataset(uri).latest_version == 4
 
 
-def test_option_if_exists_keeps_an_existing_table(spark: SparkSession, uri: str) -> None:
+def test_option_if_exists_error_or_ignore_leaves_an_existing_table_unchanged(spark: SparkSession, uri: str) -> None:
     save(spark.range(2), uri, ifExists="error")
     with pytest.raises(AlreadyExistsError, match="already exists"):
         save(spark.range(2), uri, ifExists="error")

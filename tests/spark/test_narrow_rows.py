@@ -31,7 +31,7 @@ def rows(spark: SparkSession, num_bytes: int) -> DataFrame:
 
 
 @pytest.mark.parametrize(("num_bytes", "num_runs"), [(10, 1), (100_000, 2)])
-def test_all_rows_are_stored_however_wide_they_are(
+def test_rows_of_any_width_are_all_stored(
     spark: SparkSession, uri: str, num_bytes: int, num_runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[bool] = []

@@ -256,7 +256,7 @@ CHANGES: dict[str, tuple[str, str, Callable[[SparkSession, str], Any]]] = {
 @pytest.mark.parametrize(
     "verb", [name if name == "update" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES]
 )
-def test_results_of_repeated_verb_tasks_count_once(
+def test_results_of_repeated_spark_tasks_count_once(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     ours, theirs = twins(uri)
@@ -276,7 +276,7 @@ def test_results_of_repeated_verb_tasks_count_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", CHANGES)
-def test_killed_workers_fail_the_verb_and_leave_no_files(
+def test_killed_workers_fail_the_operation_and_leave_no_files(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     make(uri)

@@ -102,7 +102,7 @@ def test_stored_field_ids_depend_on_the_file_version(uri) -> None:
     assert metadata.stored_field_ids(schema, ["id", "point"], LanceFileVersion.V2_0) == [0, 1, 2, 3]
 
 
-def test_check_compatible_refuses_columns_of_another_type(uri) -> None:
+def test_check_compatible_refuses_columns_of_a_different_type(uri) -> None:
     schema = lance_core.write_dataset(ROWS, uri).lance_schema
     metadata.check_compatible(schema, ROWS.schema)
     with pytest.raises(SchemaMismatchError):

@@ -87,7 +87,7 @@ def test_text_that_is_not_a_step_message_raises_corrupt_data(message, text: str)
 
 @by_type
 @pytest.mark.parametrize("value", [None, -1, 2**70, 1.5, "x", "\x00", [], {}, [1], True], ids=repr)
-def test_step_message_value_of_another_type_is_read_or_raises_corrupt_data(message, value: object) -> None:
+def test_step_message_value_of_the_wrong_type_is_read_or_raises_corrupt_data(message, value: object) -> None:
     texts = list(changed(json.loads(message.to_json()), lambda document, name: document.update({name: value})))
     refused = 0
     for text in texts:

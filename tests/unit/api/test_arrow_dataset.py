@@ -129,7 +129,7 @@ def test_selective_query_of_all_columns_fetches_unfiltered_columns_for_matching_
     assert 0 < store.num_bytes_read() < WIDE_BYTES / 4
 
 
-def test_fragments_are_not_filtered(dataset: lance_core.LanceDataset) -> None:
+def test_get_fragments_with_a_filter_returns_every_fragment(dataset: lance_core.LanceDataset) -> None:
     assert len(dataset.get_fragments(pc.field("k") == 7777)) == len(dataset.get_fragments())
     with pytest.raises(InvalidTypeError, match="must be an Arrow expression"):
         dataset.get_fragments("k = 7777")
@@ -304,7 +304,9 @@ def test_sorting_and_joining_return_in_memory_datasets(uri: str) -> None:
         trades.join(trades, "t")
 
 
-def test_members_that_pylance_refuses_are_refused_with_the_same_error_class(dataset: lance_core.LanceDataset) -> None:
+def test_arrow_dataset_members_that_pylance_refuses_raise_the_same_error_class(
+    dataset: lance_core.LanceDataset,
+) -> None:
     fragment, scanner = dataset.get_fragments()[0], dataset.scanner()
     refused: list[Callable[[], object]] = [
         lambda: dataset.partition_expression,

@@ -279,7 +279,7 @@ def _fragments(uri: str) -> list[lance_core.LanceFragment]:
     return lance_core.dataset(uri).get_fragments()
 
 
-def test_asof_selects_the_last_version_before_a_point_in_time(versions: str) -> None:
+def test_asof_opens_the_last_version_before_a_point_in_time(versions: str) -> None:
     first, second, third = lance_core.dataset(versions).versions()
     assert lance_core.dataset(versions, asof=second["timestamp"]).version == 1
     just_after = second["timestamp"] + timedelta(microseconds=1)

@@ -91,7 +91,7 @@ def test_images_on_the_web_are_downloaded_and_missing_ones_are_null() -> None:
     assert [warning.filename for warning in warned] == [__file__]
 
 
-def test_every_image_array_except_pixels_keeps_nulls() -> None:
+def test_image_uri_and_encoded_image_arrays_keep_nulls() -> None:
     uris = ImageURIArray.from_uris(["/a", None])
     assert uris.to_pylist() == ["/a", None]
     files = uris[1:].read_uris()
@@ -156,7 +156,7 @@ def test_images_of_each_kind_are_converted_to_the_same_arrays_as_in_pylance(imag
 
 
 @pytest.mark.parametrize("images", [5, pa.array([1])])
-def test_images_of_other_types_are_refused(images) -> None:
+def test_image_array_of_values_of_the_wrong_type_is_refused(images) -> None:
     with pytest.raises(InvalidTypeError, match="image URIs must be"):
         ImageArray.from_array(images)
 

@@ -105,7 +105,7 @@ def test_invalid_automatic_cleanup_options_raise_invalid_cleanup(options: dict[s
 
 
 @pytest.mark.parametrize("options", [[1], "x", {"interval": "3"}, {"interval": 1.5}, {"interval": True}])
-def test_automatic_cleanup_options_of_another_type_raise_invalid_type(options: object) -> None:
+def test_automatic_cleanup_options_of_the_wrong_type_raise_invalid_type(options: object) -> None:
     with pytest.raises(InvalidTypeError):
         initial_entries(options)
 

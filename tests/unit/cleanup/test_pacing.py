@@ -56,7 +56,7 @@ def _stride_after(stride: Stride, clock: Clock, *, pause: float, actions: int, s
 
 
 @pytest.mark.parametrize(("per_second", "first"), [(1, 1), (40, 4), (80, 8), (1000, 8), (None, 8)])
-def test_first_pacing_stride_is_short(per_second: int | None, first: int) -> None:
+def test_first_batch_of_a_rate_limited_cleanup_is_short(per_second: int | None, first: int) -> None:
     assert Stride(per_second, 8, clock=Clock().read).length == first
 
 
@@ -78,7 +78,7 @@ def test_first_pacing_stride_is_short(per_second: int | None, first: int) -> Non
         (None, 5.0, 0, 5.0, 8),
     ],
 )
-def test_pacing_stride_lasts_at_most_four_pauses_and_one_second(
+def test_batch_of_a_rate_limited_cleanup_lasts_at_most_four_pauses_and_one_second(
     per_second: int | None, pause: float, actions: int, seconds: float, length: int
 ) -> None:
     clock = Clock()
@@ -86,7 +86,7 @@ def test_pacing_stride_lasts_at_most_four_pauses_and_one_second(
     assert _stride_after(stride, clock, pause=pause, actions=actions, seconds=seconds) == length
 
 
-def test_pacing_stride_grows_again_after_a_slow_stride() -> None:
+def test_batch_of_a_rate_limited_cleanup_grows_again_after_a_slow_batch() -> None:
     clock = Clock()
     stride = Stride(None, 1, clock=clock.read)
     assert _stride_after(stride, clock, pause=0.25, actions=32, seconds=64) == 1

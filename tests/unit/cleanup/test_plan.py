@@ -513,7 +513,7 @@ def test_staging_name_of_a_kept_version_is_removed_after_the_retention_period(tm
     + [{"include_files": value} for value in (1, "no", None)],
     ids=repr,
 )
-def test_explain_cleanup_arguments_of_another_type_raise_invalid_type(
+def test_explain_cleanup_arguments_of_the_wrong_type_raise_invalid_type(
     dataset: lance_core.LanceDataset, arguments: dict
 ) -> None:
     with pytest.raises(InvalidTypeError, match=next(iter(arguments))):

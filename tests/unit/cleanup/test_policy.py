@@ -83,7 +83,7 @@ def test_cleanup_policy_with_a_value_out_of_range_raises_invalid_cleanup(argumen
     ],
     ids=repr,
 )
-def test_cleanup_policy_with_a_value_of_another_type_raises_invalid_type(arguments: dict) -> None:
+def test_cleanup_policy_with_a_value_of_the_wrong_type_raises_invalid_type(arguments: dict) -> None:
     with pytest.raises(InvalidTypeError, match=next(iter(arguments))) as caught:
         CleanupPolicy.of(**arguments)
     assert isinstance(caught.value, TypeError)

@@ -84,7 +84,7 @@ def test_page_decoder_refuses_too_many_rows_at_once():
 
 
 @pytest.mark.parametrize("dtype", [pa.int32(), pa.string(), pa.list_(pa.int64(), 2), pa.decimal128(5, 0)], ids=str)
-def test_page_with_values_of_another_type_raises_corrupt_data(dtype):
+def test_page_with_values_of_the_wrong_type_raises_corrupt_data(dtype):
     (page,) = pages_of(pa.array([1 << 60, 2, 3]))
     with pytest.raises(CorruptDataError):
         assemble(field_of(dtype), [decode_leaf(field_of(dtype), page.layout, page.buffers, 3)])

@@ -19,7 +19,7 @@ LENGTHS = [0, 1, 2, 63, 64, 65, 100, 4096, 4097, 12_289, 100_000, 1_000_003]
 
 @pytest.mark.parametrize("num_values", LENGTHS)
 @pytest.mark.parametrize("num_samples", [1, 64, 4096])
-def test_spread_takes_one_position_from_every_part(num_values, num_samples):
+def test_sample_positions_contain_one_position_of_every_part(num_values, num_samples):
     positions = spread(num_values, num_samples)
     assert len(positions) == min(num_values, num_samples)
     parts = np.arange(len(positions) + 1) * num_values // max(1, len(positions))
@@ -27,13 +27,13 @@ def test_spread_takes_one_position_from_every_part(num_values, num_samples):
     assert positions.tolist() == spread(num_values, num_samples).tolist()
 
 
-def test_spread_gives_fixed_positions_on_every_platform():
+def test_sample_positions_are_the_same_on_every_platform():
     assert spread(100, 4).tolist() == [14, 26, 71, 77]
 
 
 @pytest.mark.parametrize("period", [2, 3, 5, 7, 8, 16, 24, 25, 48, 50, 64, 100])
 @pytest.mark.parametrize("num_values", [20_000, 50_000, 100_000, 204_800])
-def test_spread_does_not_align_with_periodic_values(num_values, period):
+def test_sample_positions_do_not_align_with_periodic_values(num_values, period):
     residues = np.bincount(spread(num_values, 4096) % period, minlength=period)
     # Within five standard deviations of a fair share.
     fair = 4096 / period
@@ -81,14 +81,14 @@ def test_distinct_values_of_unequal_frequency_are_not_overestimated():
     assert expected_distinct(sampled_counts(pa.array(values))) < len(np.unique(values))
 
 
-def test_packed_bits_of_alternating_blocks_are_sampled_fairly():
+def test_estimated_bit_width_of_alternating_blocks_is_between_their_widths():
     blocks = np.ones((6400, 16), np.uint32)
     blocks[::100] = 1 << 30
     blocks[::2] = 1 << 10
     assert 4 < common_packed_bits(blocks) < 8
 
 
-def test_runs_per_value_is_not_misled_by_periodic_runs():
+def test_estimated_runs_per_value_of_periodic_runs_is_close_to_the_actual_value():
     # Runs of 8 at the start of every 32nd part, no runs elsewhere.
     words = np.arange(1 << 17)
     words.reshape(32, -1)[:, :512] //= 8

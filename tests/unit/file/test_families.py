@@ -17,7 +17,7 @@ from lance_core.versions import LanceFileVersion
 ROWS = pa.record_batch({"a": pa.array([1, 2, 3]), "b": pa.array(["x", None, "z"])})
 
 
-def test_every_readable_version_belongs_to_one_file_format() -> None:
+def test_every_readable_file_version_is_implemented_by_exactly_one_file_format() -> None:
     versions = [version for family in FORMATS for version in family.versions]
     assert sorted(versions) == [version for version in LanceFileVersion if version.is_readable]
 

@@ -56,7 +56,7 @@ def test_file_verification_names_a_short_file_with_both_sizes(warehouse, numbers
         verify_files(staged)
 
 
-def test_file_verification_refuses_a_file_of_another_write(warehouse, numbers) -> None:
+def test_file_verification_refuses_a_file_of_a_different_write(warehouse, numbers) -> None:
     mine, other = warehouse.stage(numbers(1)), warehouse.stage(numbers(2))
     with pytest.raises(StagedWriteError, match="does not belong to this write"):
         verify_files(replace(mine, fragments=other.fragments))
@@ -67,7 +67,7 @@ def test_schema_verification_accepts_the_schema_of_the_dataset(warehouse, number
     verify_schema(warehouse.stage(numbers(2)), schema_from_arrow(numbers().schema))
 
 
-def test_schema_verification_names_a_column_of_another_type(warehouse, numbers) -> None:
+def test_schema_verification_names_a_column_of_a_different_type(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     other = pa.schema([pa.field("id", pa.int32()), pa.field("name", pa.string())])
     with pytest.raises(SchemaMismatchError, match="'id'"):

@@ -136,7 +136,7 @@ def test_concurrent_commits_of_the_same_write_create_one_version(warehouse, numb
     assert ids(warehouse.rows()) == [0, 1]
 
 
-def test_first_append_to_a_dataset_with_another_schema_is_refused(warehouse, numbers) -> None:
+def test_first_append_to_a_dataset_with_a_different_schema_is_refused(warehouse, numbers) -> None:
     plan = warehouse.plan()
     mine = warehouse.stage(numbers(1), plan=plan)
     warehouse.commit(warehouse.stage(pa.table({"id": ["a"], "name": ["b"]}), plan=plan))

@@ -86,7 +86,7 @@ def test_files_that_a_kept_version_needs_are_not_reclaimable(uri) -> None:
     assert part(card(uri, cleanup=AT_ONCE), "Old versions").next_step == "clean up: remove 2 versions, free 0 bytes"
 
 
-def test_old_versions_are_assessed_only_for_the_latest_version(uri) -> None:
+def test_health_card_of_an_older_version_does_not_grade_old_versions(uri) -> None:
     write(uri, 10, 10, 10)
     older = HealthCard.of(lance_core.dataset(uri, version=2), MaintenancePolicy(cleanup=AT_ONCE))
     assert part(older, "Old versions").found == "assessed only for the latest version (3)"

@@ -95,7 +95,7 @@ def test_merge_is_not_retried_after_its_timeout(uri: str, monkeypatch: pytest.Mo
     assert _files(uri) == set()
 
 
-def test_merge_limits_of_the_wrong_type_are_refused(uri: str) -> None:
+def test_invalid_merge_retries_and_timeouts_are_refused(uri: str) -> None:
     merge = _merge(uri, "rows")
     with pytest.raises(InvalidInputError):
         merge.conflict_retries(-1)

@@ -53,6 +53,6 @@ def test_contains_accepts_scalars_and_empty_strings(values: pa.Array | pa.Scalar
         ("%\nb%", [False, False, False, True]),
     ],
 )
-def test_like_with_percent_signs_at_both_ends_matches_any_surroundings(pattern: str, expected: list[bool]) -> None:
+def test_like_pattern_between_percent_signs_matches_anywhere_in_the_text(pattern: str, expected: list[bool]) -> None:
     values = pa.array(["a%b", "b", "", "a\nb"])
     assert like(pattern, ignores_case=False)(values).to_pylist() == expected

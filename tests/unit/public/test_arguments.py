@@ -50,7 +50,7 @@ def test_columns_may_come_from_any_iterable(dataset: lance_core.LanceDataset) ->
     assert dataset.take([1], columns=(name for name in ["a"])).to_pylist() == [{"a": 2}]
 
 
-def test_take_keeps_the_shape_of_structs(tmp_path: Path) -> None:
+def test_take_of_struct_members_returns_the_same_structs_as_pylance(tmp_path: Path) -> None:
     ours = lance_core.write_dataset(ROWS, tmp_path / "t")
     theirs = lance.dataset(str(tmp_path / "t"))
     for columns in (["s.x"], ["s.y", "a", "s.x"], ["a", "s"], ["a"]):
@@ -166,7 +166,7 @@ def test_uri_scheme_without_a_store_raises_unsupported_scheme(tmp_path: Path) ->
         assert isinstance(caught.value, OSError)
 
 
-def test_file_at_the_location_of_a_dataset_is_refused_unchanged(tmp_path: Path) -> None:
+def test_file_at_the_location_of_a_dataset_is_refused_and_not_changed(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("no dataset")
     for version in (None, 1, "tag"):

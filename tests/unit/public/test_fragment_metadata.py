@@ -142,7 +142,7 @@ def test_path_of_a_deletion_file_in_a_base_path_equals_that_of_pylance(base: str
     assert ours.path(5, base) == theirs.path(5, base)
 
 
-def test_deprecated_names_of_fields_still_work() -> None:
+def test_deprecated_methods_of_fragment_metadata_return_the_fields_and_warn() -> None:
     metadata = FragmentMetadata(0, [DataFile("a.lance", [1, 2])], 3)
     with pytest.warns(DeprecationWarning, match="use files instead"):
         assert metadata.data_files() == metadata.files

@@ -108,7 +108,9 @@ def test_column_in_two_data_files_raises_corrupt_data(version: str) -> None:
 
 
 @pytest.mark.parametrize(("stored", "recorded"), [("2.0", "2.1"), ("0.1", "2.0"), ("2.2", "2.0"), ("2.1", "0.1")])
-def test_data_file_of_another_version_than_recorded_raises_corrupt_data(stored: str, recorded: str) -> None:
+def test_data_file_whose_version_differs_from_the_recorded_version_raises_corrupt_data(
+    stored: str, recorded: str
+) -> None:
     store = MemoryStore()
     fragment = _fragment(store, stored, (set(ROWS.column_names),))
     [file] = fragment.files

@@ -64,7 +64,7 @@ def test_overlays_out_of_version_order_raise_corrupt_data(tmp_path: Path) -> Non
         _read(tmp_path, change)
 
 
-def test_overlay_with_values_of_another_type_raises_corrupt_data(tmp_path: Path) -> None:
+def test_overlay_with_values_of_the_wrong_type_raises_corrupt_data(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError, match="stores field 'a' as string, expected int64"):
         _read(tmp_path / "1", lambda fragment, file: _lay(fragment, _column(file, 0, 1), 0))
     with pytest.raises(CorruptDataError, match="columns"):

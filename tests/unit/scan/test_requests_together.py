@@ -101,21 +101,21 @@ READS: dict[str, Callable[[lance_core.LanceDataset], object]] = {
 
 
 @pytest.mark.parametrize("read", READS)
-def test_files_of_all_fragments_are_opened_together(store, dataset, read):
+def test_files_of_all_fragments_are_opened_concurrently(store, dataset, read):
     store.meet(NUM_FRAGMENTS)
     READS[read](dataset)
     assert store.barrier is None
 
 
 @pytest.mark.parametrize("read", READS)
-def test_all_open_files_are_read_together(store, dataset, read):
+def test_data_of_all_open_files_is_requested_concurrently(store, dataset, read):
     READS[read](dataset)
     store.meet(NUM_FRAGMENTS)
     READS[read](dataset)
     assert store.barrier is None
 
 
-def test_deletion_files_are_read_together(store, rows):
+def test_deletion_files_of_all_fragments_are_read_concurrently(store, rows):
     keys = rows["k"].take(pa.array(range(5, NUM_ROWS, FRAGMENT_ROWS)))
     lance_core.dataset(_URI).delete(f"k in ({', '.join(map(str, keys.to_pylist()))})")
     try:
@@ -128,7 +128,7 @@ def test_deletion_files_are_read_together(store, rows):
         lance_core.dataset(_URI, version=1).restore()
 
 
-def test_concurrent_requests_return_the_rows_of_the_table(store, dataset, rows):
+def test_reads_with_concurrent_requests_return_the_same_rows_as_the_written_table(store, dataset, rows):
     assert dataset.to_table().equals(rows)
     assert dataset.to_table(filter="k % 7 = 3").equals(rows.filter(pa.compute.equal(_modulo(rows["k"], 7), 3)))
     wanted = np.random.default_rng(5).integers(0, NUM_ROWS, 300)
@@ -159,7 +159,7 @@ def test_error_of_one_request_is_raised_after_the_other_requests_have_ended(stor
     assert dataset.to_table(columns=["x"]).num_rows == NUM_ROWS
 
 
-def test_missing_file_is_not_found(store, dataset):
+def test_read_with_a_missing_data_file_raises_not_found(store, dataset):
     name = dataset.get_fragments()[5].data_files()[0].path
     store.reset()
     dataset.to_table(columns=["x"])

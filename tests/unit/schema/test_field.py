@@ -78,7 +78,7 @@ def test_blob_field_is_recognized_by_metadata_or_extension_type() -> None:
     assert not Field(name="b", logical_type="large_binary").is_blob
 
 
-def test_schema_find_works_by_id_and_by_path() -> None:
+def test_schema_find_accepts_a_field_id_or_a_path() -> None:
     schema = schema_from_arrow(NESTED)
     assert schema.find("s.b.c") is schema.find(4)
     assert schema.find("l.item.p") is not None

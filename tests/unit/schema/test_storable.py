@@ -118,7 +118,9 @@ NO_BLOBS = {
 @pytest.mark.parametrize("name", NO_BLOBS)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.sampled(60)
-def test_blob_metadata_on_another_type_raises_not_supported(name: str, version: LanceFileVersion, nested: bool) -> None:
+def test_blob_metadata_on_a_field_of_an_unsupported_type_raises_not_supported(
+    name: str, version: LanceFileVersion, nested: bool
+) -> None:
     field = NO_BLOBS[name]
     schema = schema_from_arrow(pa.schema([pa.field("top", pa.struct([field])) if nested else field]))
     with pytest.raises(NotSupportedError, match=f"'{'top.' if nested else ''}b'.*blob") as caught:

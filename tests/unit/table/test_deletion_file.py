@@ -64,7 +64,7 @@ def test_deletion_bitmap_of_pylance_is_read() -> None:
         pa.field("row_id", pa.uint64(), nullable=False),
     ],
 )
-def test_arrow_deletion_file_with_another_schema_raises_corrupt_data(field: pa.Field) -> None:
+def test_arrow_deletion_file_with_an_unexpected_schema_raises_corrupt_data(field: pa.Field) -> None:
     with pytest.raises(CorruptDataError, match="expected the schema"):
         _parse(_arrow([1], field), DeletionFileType.ARROW)
 
@@ -175,7 +175,7 @@ def test_deletion_file_without_rows_is_not_written() -> None:
     assert not list(store.list("t/_deletions"))
 
 
-def test_deletion_file_with_another_row_count_than_recorded_raises_corrupt_data() -> None:
+def test_deletion_file_whose_row_count_differs_from_the_recorded_count_raises_corrupt_data() -> None:
     store, fragment, locator = _written(BitMap([1, 2, 3]))
     wrong = fragment.deletion_file.to_proto()
     wrong.num_deleted_rows = 4

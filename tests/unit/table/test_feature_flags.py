@@ -113,7 +113,7 @@ def test_feature_flags_mark_row_lineage_in_hidden_columns() -> None:
         ("2.2", [], False),
     ],
 )
-def test_feature_flags_mark_files_of_another_version_than_the_table(
+def test_feature_flags_mark_files_whose_version_differs_from_that_of_the_table(
     own: str, pairs: list[tuple[int, int]], marked: bool
 ) -> None:
     message = _manifest(0, 0)

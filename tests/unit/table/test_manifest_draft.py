@@ -76,7 +76,7 @@ def test_fragment_ids_do_not_exceed_the_largest_32_bit_number() -> None:
         draft.append_fragments([fragment()])
 
 
-def test_manifest_draft_inherits_everything_unchanged() -> None:
+def test_manifest_draft_copies_every_setting_of_the_previous_version() -> None:
     values = {
         "schema_metadata": {"k": b"v"},
         "config": {"lance.auto_cleanup.interval": "20"},

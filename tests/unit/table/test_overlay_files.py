@@ -62,7 +62,7 @@ def test_damaged_overlay_coverage_raises_corrupt_data(overlay: pb_table.DataOver
         coverage(overlay, {0, 1}, "fragment 7")
 
 
-def test_overlaid_fields_with_newer_values_are_retired() -> None:
+def test_fields_with_newer_values_are_removed_from_their_overlays() -> None:
     overlays = [_shared(1, version=2), _shared(2, field_ids=(0,), version=3), _shared(3, field_ids=(0,), version=5)]
     fragment = pb_table.DataFragment(overlays=overlays)
     assert overlaid_fields(fragment.overlays) == {0, 1}

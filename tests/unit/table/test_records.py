@@ -104,7 +104,7 @@ def test_fragment_records_keep_uninterpreted_fields() -> None:
     assert not Fragment(pb_table.DataFragment()).has_row_ids
 
 
-def test_content_key_of_a_fragment_never_changes() -> None:
+def test_content_key_of_a_fragment_does_not_change_with_new_files_or_deletions() -> None:
     message = pb_table.DataFragment(physical_rows=9, files=[pb_table.DataFile(path="a.lance", file_size_bytes=7)])
     assert Fragment(message).content_key == "('a.lance',) (0, 0)"
     message.files.add().path = "b.lance"
@@ -159,7 +159,7 @@ def _manifest(**values: object) -> Manifest:
     return Manifest(message=pb_table.Manifest(**values), naming=ManifestNaming.V2)
 
 
-def test_data_file_of_another_version_without_the_flag_raises_corrupt_data() -> None:
+def test_data_file_of_a_different_version_without_the_mixed_versions_flag_raises_corrupt_data() -> None:
     old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
     with pytest.raises(CorruptDataError, match=r"has format 2\.1, but the table has format 2\.2"):
         _manifest(fragments=[{"files": [old]}]).check_readable()

@@ -155,7 +155,7 @@ def test_absence_of_newer_versions_is_checked_again_without_lexical_listing(
     assert log.surely_newer_than(1) == ([] if is_lexical else [ManifestName(2, ManifestNaming.V2)])
 
 
-def test_held_versions_expire_after_an_hour(log: VersionLog) -> None:
+def test_hold_on_a_version_expires_after_an_hour(log: VersionLog) -> None:
     _make(log, 1, 2)
     for name in (".tmp_removal", ".tmp", "~"):
         log.store.put(log.store.join(log.root, "_versions", name), b"")

@@ -231,7 +231,7 @@ def test_conflict_matrix_has_a_row_for_every_operation() -> None:
     assert {line for ours in ROWS for line in lines_of(OURS[ours])} == executable
 
 
-def test_every_letter_in_the_conflict_matrix_is_defined() -> None:
+def test_every_entry_of_the_conflict_matrix_is_defined() -> None:
     letters = {cell for row in MATRIX.values() for cell in row.values()}
     assert letters == {".", "R", "X", *CLASHES}
 
@@ -324,7 +324,7 @@ def test_index_without_a_fragment_bitmap_conflicts_with_any_rewrite() -> None:
         judge(_rewrite(0), damaged)
 
 
-def test_unknown_operation_is_never_checked_as_the_new_operation() -> None:
+def test_conflict_check_with_an_unknown_new_operation_raises_internal_error() -> None:
     with pytest.raises(InternalError, match="unknown"):
         judge(CarriedOperation(), OURS["append"])
 

@@ -70,7 +70,7 @@ def test_known_manifest_of_the_read_version_is_not_read_again(made: Table) -> No
     assert [call.path for call in made.store.calls if call.method == "get"] == []
 
 
-def test_manifest_of_another_version_is_not_used_for_a_detached_commit(made: Table) -> None:
+def test_manifest_of_a_different_version_is_not_used_for_a_detached_commit(made: Table) -> None:
     known = made.log.read_version(1)
     with pytest.raises(VersionNotFoundError):
         made.detach(append(fragment(), read_version=5), known=known)

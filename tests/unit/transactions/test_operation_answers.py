@@ -108,7 +108,7 @@ def test_operation_without_overrides_returns_the_defaults() -> None:
     assert operation.on_top_of(current, current) is operation
 
 
-def test_operation_that_hides_no_rows_cannot_be_merged() -> None:
+def test_merging_an_operation_that_deletes_no_rows_raises_internal_error() -> None:
     with pytest.raises(InternalError, match="'append' does not delete rows"):
         Append(fragments=()).with_hidden_rows((), ())
 
@@ -149,7 +149,7 @@ def test_transaction_without_a_valid_operation_is_refused() -> None:
         transaction_to_core(Transaction(1, "append"))  # type: ignore[arg-type]
 
 
-def test_transaction_whose_operation_has_a_value_of_another_type_is_refused() -> None:
+def test_transaction_whose_operation_has_a_value_of_the_wrong_type_is_refused() -> None:
     operation = LanceOperation.Append([])
     operation.fragments = 7  # type: ignore[assignment]
     with pytest.raises(InvalidTypeError, match="Append has the wrong type"):

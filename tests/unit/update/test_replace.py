@@ -213,7 +213,7 @@ def test_replace_rows_gives_up_after_too_many_conflicts_and_removes_its_files(
     assert dataset.latest_version == 2
 
 
-def test_a_column_that_was_dropped_and_added_with_another_type_is_reported(
+def test_replace_rows_with_a_column_of_a_changed_type_is_refused(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     other = lance_core.dataset(uri)

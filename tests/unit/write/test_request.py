@@ -53,6 +53,6 @@ def test_write_request_with_an_impossible_value_raises_invalid_input(argument: d
 
 
 @pytest.mark.parametrize("argument", [{"mode": 1}, {"max_rows_per_file": 2.0}, {"data_storage_version": 2.2}], ids=str)
-def test_write_request_with_a_value_of_another_type_raises_invalid_type(argument: dict[str, object]) -> None:
+def test_write_request_with_a_value_of_the_wrong_type_raises_invalid_type(argument: dict[str, object]) -> None:
     with pytest.raises(InvalidTypeError):
         WriteRequest.of(**{"mode": "create", **argument})

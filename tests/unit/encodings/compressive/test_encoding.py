@@ -174,7 +174,7 @@ def test_null_items_of_fixed_size_lists_take_no_bytes():
 
 
 @pytest.mark.parametrize("arm", ["rle", "byte_stream_split", "fsst", "packed_struct", "constant"])
-def test_encoding_a_block_of_another_shape_raises_internal_error(arm):
+def test_encoding_a_block_of_the_wrong_class_raises_internal_error(arm):
     other = NullBlock(3) if arm != "constant" else words([1, 2, 3], 8)
     with pytest.raises(InternalError):
         ENCODER.mini_block(arm, other, 2)

@@ -62,7 +62,7 @@ def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_identically(monk
         np.testing.assert_array_equal(found, expected)
 
 
-def test_unpacking_pieces_copies_pieces_that_are_not_packed(monkeypatch):
+def test_unpack_pieces_copies_pieces_that_are_not_packed(monkeypatch):
     values = np.arange(1024, dtype=np.uint16) % 4
     packed = pack_blocks(values[None], 16, 2).view(np.uint8)[0]
     raw = np.array([7, 8, 9, 10], np.uint16)

@@ -144,7 +144,7 @@ def test_mini_block_pages_with_lists_or_dictionaries_are_not_opened_together():
         (lambda layout, buffers: buffers.__setitem__(0, np.repeat(buffers[0], 2)[:4]), "but their buffer has"),
     ],
 )
-def test_damage_in_one_of_several_mini_block_pages_is_found(damage, message):
+def test_damage_in_one_of_several_mini_block_pages_raises_corrupt_data(damage, message):
     layouts, buffers = pages_of([2000, 2000, 2000])
     damage(layouts[1], buffers[1])
     with pytest.raises(CorruptDataError, match=message):

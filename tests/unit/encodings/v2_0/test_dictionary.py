@@ -100,7 +100,7 @@ def test_dictionary_indices_beyond_the_items_raise_corrupt_data(dtype: pa.DataTy
         decode(encoding, [b"\0\3", u64(1, 2), b"ab"], dtype, 2)
 
 
-def test_dictionary_indices_of_another_type_raise_corrupt_data() -> None:
+def test_dictionary_indices_of_the_wrong_type_raise_corrupt_data() -> None:
     items = binary(3, flat(64, 1), flat(8, 2))
     with pytest.raises(CorruptDataError, match="indices of type uint16"):
         decode(_message(flat(16, 0), items, 2), [b"\0\0", u64(1, 2), b"ab"], DTYPE, 1)

@@ -49,7 +49,7 @@ def test_fixed_size_lists_with_three_levels_of_nulls_round_trip() -> None:
         assert decode(encoding, buffers, dtype, Spans.single(start, 3)).to_pylist() == rows[start:]
 
 
-def test_fixed_size_list_of_another_dimension_raises_corrupt_data() -> None:
+def test_fixed_size_list_of_the_wrong_dimension_raises_corrupt_data() -> None:
     encoding, buffers = encode(pa.array([[1, 2]], pa.list_(pa.int8(), 2)))
     with pytest.raises(CorruptDataError, match="lists of 2 items"):
         decode(encoding, buffers, pa.list_(pa.int8(), 3), 1)
@@ -121,7 +121,7 @@ def test_fixed_size_binary_is_decoded_as_any_binary_type(bits: int, dtype: pa.Da
     assert found.cast(pa.binary()).to_pylist() == [b"abc", b"ghi"]
 
 
-def test_fixed_size_binary_of_another_width_raises_corrupt_data() -> None:
+def test_fixed_size_binary_of_the_wrong_width_raises_corrupt_data() -> None:
     message = pb20.FixedSizeBinary(bytes=flat(16), byte_width=3)
     with pytest.raises(CorruptDataError, match="16 bits"):
         decode(pb20.ArrayEncoding(fixed_size_binary=message), [b"abc"], pa.string(), 1)

@@ -112,7 +112,7 @@ def test_strings_of_pylance_0_12_are_found_by_manifest_column_indices() -> None:
         v2_0_sources(file, [file.schema.field("b")], {2: 3})
 
 
-def test_unaligned_values_are_read() -> None:
+def test_page_at_an_unaligned_position_is_read() -> None:
     file = _File(schema_from_arrow(pa.schema([("x", pa.int64())])), 3)
     file.add([(3, flat(64), [u64(7, 8, 9)])])
     assert _rows(file, 0, 3) == [[7, 8, 9]]
