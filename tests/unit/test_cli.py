@@ -26,7 +26,11 @@ def test_cli_describe_prints_a_data_file(run: Run, version: str, tmp_path: Path)
     code, output, errors = run("describe", str(path))
     assert (code, errors) == (0, "")
     lines = output.splitlines()
-    assert lines[:3] == [f"data file {version}, 3 rows, {path.stat().st_size} bytes", "schema", "  0 'x': int32"]
+    assert lines[:3] == [
+        f"data file in format {version}: 3 rows, {path.stat().st_size} bytes",
+        "schema",
+        "  0 'x': int32",
+    ]
     assert any(line.startswith("    page 0") for line in lines)
 
 
