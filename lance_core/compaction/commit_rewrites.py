@@ -314,7 +314,7 @@ def _check_planned_versions(results: Sequence[RewriteResult], latest_version: in
         if not 1 <= result.read_version <= latest_version:
             raise InvalidInputError(
                 f"a rewrite result is based on version {result.read_version}, but the latest version is "
-                f"{latest_version}; the result belongs to another dataset",
+                f"{latest_version}; the result was planned on a different dataset",
                 expected=latest_version,
                 found=result.read_version,
             )

@@ -154,7 +154,7 @@ def data_places(
         return [locator.data_place(base_id) for base_id in (None, *ids)]
     if target_bases is None:
         return []
-    if isinstance(target_bases, str) or not all(isinstance(name, str) for name in target_bases):
+    if not isinstance(target_bases, (list, tuple)) or not all(isinstance(name, str) for name in target_bases):
         raise InvalidTypeError(f"target_bases must be a list of names or paths, found {target_bases!r:.80}")
     return [locator.data_place(_find(locator.base_paths, name).id) for name in target_bases]
 

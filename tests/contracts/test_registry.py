@@ -57,14 +57,14 @@ def test_every_oneof_of_the_page_encodings_is_in_the_registry():
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_arm_of_a_choice_is_either_decoded_or_refused(choice):
+def test_every_encoding_in_the_protobuf_schema_is_either_decoded_or_refused(choice):
     decoded, refused = DECODED.get(choice, set()), REFUSED.get(choice, {})
     assert decoded | set(refused) == CHOICES[choice]
     assert not decoded & set(refused)
 
 
 @pytest.mark.parametrize("refused", [COMPRESSIVE_NOT_YET, STRUCTURAL_NOT_YET, v2_0.REFUSED])
-def test_every_refused_arm_has_an_explanation(refused):
+def test_every_refused_encoding_has_an_explanation(refused):
     assert all(refused.values())
 
 
@@ -111,7 +111,7 @@ def test_no_page_layout_is_refused():
     ("choice", "arm"),
     [(choice, arm) for choice in CHOICES if choice.startswith("lance.encodings23.") for arm in sorted(CHOICES[choice])],
 )
-def test_the_planar_layout_of_2_3_is_refused_with_every_arm(choice, arm):
+def test_the_planar_layout_of_2_3_is_refused_with_every_encoding(choice, arm):
     layout = pb23.PlanarLayout()
     parts = {
         "StructuralPlane": layout.structure,
@@ -128,7 +128,7 @@ def test_the_planar_layout_of_2_3_is_refused_with_every_arm(choice, arm):
         ColumnMetadata.parse(message.SerializeToString(), 0, "here", LanceFileVersion.V2_2)
 
 
-def test_encoding_modules_are_named_after_the_arm_they_decode():
+def test_encoding_modules_are_named_after_the_encoding_they_decode():
     files = {path.stem for path in Path(compressive.__path__[0]).glob("*.py")} - {"__init__"}
     assert files == set(COMPRESSIVE)
     for arm in files:

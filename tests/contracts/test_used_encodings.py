@@ -100,7 +100,7 @@ def read(tmp_path_factory):
 
 
 @pytest.mark.parametrize("choice", USED)
-def test_every_decoded_arm_is_decoded_by_a_test(choice, written, read):
+def test_every_supported_encoding_is_decoded_by_a_test(choice, written, read):
     for arm in USED[choice]:
         if (choice, arm) in HAND_MADE:
             texts = [path.read_text() for path in (ROOT / HAND_MADE[choice, arm]).glob("test_*.py")]
@@ -110,6 +110,6 @@ def test_every_decoded_arm_is_decoded_by_a_test(choice, written, read):
 
 
 @pytest.mark.parametrize("choice", USED)
-def test_every_arm_that_can_be_encoded_is_written_by_a_test(choice, written):
+def test_every_encoding_that_the_writer_supports_is_written_by_a_test(choice, written):
     hand_made = {arm for name, arm in HAND_MADE if name == choice}
     assert USED[choice] - hand_made == {arm for name, arm in written if name == choice}

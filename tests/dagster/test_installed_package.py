@@ -114,7 +114,7 @@ def test_lance_pipelines_without_its_extra_suggests_how_to_install_it(base: Envi
     assert hint in base.run("python", "-c", "from lance_pipelines import build_definitions", cwd=tmp_path, expected=1)
 
 
-def test_lance_core_works_without_any_extra(base: Environment, tmp_path: Path) -> None:
+def test_lance_core_can_be_used_without_optional_packages(base: Environment, tmp_path: Path) -> None:
     base.run("python", "-c", BASE, cwd=tmp_path)
     assert "Usage" in base.run("lance-core", "--help", cwd=tmp_path).title()
 
@@ -283,7 +283,7 @@ def things(full: Environment, project: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("thing", ORDINARY)
-def test_a_common_dagster_feature_works_in_a_user_project(things: dict[str, bool], thing: str) -> None:
+def test_common_dagster_feature_has_the_expected_result_in_a_user_project(things: dict[str, bool], thing: str) -> None:
     assert things[thing]
 
 

@@ -44,7 +44,7 @@ def assert_dead_runs_are_marked(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_ingest_works_after_runs_killed_while_writing_and_committing(
+def test_an_ingest_succeeds_after_runs_were_killed_while_writing_and_committing(
     command_line, run_config, ten_rows, tmp_path
 ) -> None:
     home, uri = tmp_path / "home", tmp_path / "lake" / "events.lance"

@@ -78,6 +78,9 @@ def test_unknown_target_base_is_refused_with_a_list_of_known_bases(tmp_path: Pat
     known = re.escape(str(sorted(["hot", cold.path])))
     with pytest.raises(InvalidInputError, match=f"unknown target base 'warm'; the table has: {known}"):
         lance_core.write_dataset(numbered_rows(3, 5), dataset, mode="append", target_bases=["warm"])
+    for invalid in (5, "hot", [1]):
+        with pytest.raises(InvalidTypeError, match="target_bases must be a list of names or paths"):
+            lance_core.write_dataset(numbered_rows(3, 5), dataset, mode="append", target_bases=invalid)  # type: ignore[arg-type]
     for name in ("".join(["h", "ot"]), cold.path, f"file://{cold.path}"):
         dataset = lance_core.write_dataset(numbered_rows(3, 5), dataset, mode="append", target_bases=[name])
     assert _base_ids(dataset.uri) == [None, 1, 2, 2]

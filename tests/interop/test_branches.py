@@ -139,7 +139,7 @@ def test_changes_to_a_branch_and_to_its_source_do_not_affect_each_other(
             branch.checkout_version(1)
 
 
-def test_the_handle_of_a_branch_stays_on_its_branch(uri: str) -> None:
+def test_a_dataset_opened_on_a_branch_writes_to_and_refreshes_from_that_branch(uri: str) -> None:
     branch = lance_core.dataset(uri).create_branch("b")
     assert branch.uri == f"{uri}/tree/b"
     made = lance_core.write_dataset(numbered_rows(50, 53), branch, mode="append")

@@ -264,7 +264,9 @@ def test_cast_converts_deleted_rows_whose_values_fit_the_new_type(
 
 @pytest.mark.parametrize("changing", LIBRARIES)
 @pytest.mark.parametrize("continuing", LIBRARIES)
-def test_either_library_continues_a_table_whose_columns_were_changed(uri: str, changing: str, continuing: str) -> None:
+def test_either_library_can_append_delete_and_compact_after_columns_were_changed(
+    uri: str, changing: str, continuing: str
+) -> None:
     lance.write_dataset(ROWS, uri)
     dataset = LIBRARIES[changing].dataset(uri)
     dataset.alter_columns({"path": "a", "name": "id"}, {"path": "b", "data_type": pa.large_string()})

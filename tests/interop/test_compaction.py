@@ -367,7 +367,7 @@ def test_inconsistent_compaction_results_are_refused(uri: str, tmp_path, commit:
         return replace(first, new_fragments=[replace(new, files=[replace(file, **changes)])])
 
     refused = {
-        "is 4; the result belongs to another dataset": [replace(first, read_version=5)],
+        "is 4; the result was planned on a different dataset": [replace(first, read_version=5)],
         "is already part of version 4": [replace(first, new_fragments=second.original_fragments)],
         "occurs more than once": [first, replace(second, new_fragments=first.new_fragments)],
         "found '../../victim'|'../../victim'": [with_file(path="../../victim")],

@@ -133,7 +133,7 @@ def _merged(library: ModuleType, uri: str) -> None:
 
 @LIBRARIES
 @pytest.mark.parametrize("change", [_projected, _merged])
-def test_an_empty_vector_index_is_kept(tmp_path: Path, library: ModuleType, change: Any) -> None:
+def test_changes_do_not_remove_an_untrained_vector_index(tmp_path: Path, library: ModuleType, change: Any) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     # There are too few rows for training, so that only its parameters exist.
@@ -154,7 +154,7 @@ def test_pylance_can_fill_an_empty_vector_index_after_changes_by_lance_core(tmp_
     assert (index["type"], sorted(index["fragment_ids"])) == ("IVF_PQ", [0, 1])
 
 
-def test_a_vector_index_that_lost_its_last_fragment_is_kept(tmp_path: Path) -> None:
+def test_updating_the_only_indexed_fragment_does_not_remove_its_vector_index(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     lance.dataset(uri).create_index("v", "IVF_FLAT", name="flat", num_partitions=1)

@@ -78,7 +78,7 @@ def test_session_stays_within_its_budget_and_caches_nothing_if_it_is_zero(store:
     assert nothing.session().size_bytes() == 0
 
 
-def test_take_and_row_ids_use_the_session(store: CountingStore) -> None:
+def test_a_second_take_with_the_same_session_sends_fewer_requests(store: CountingStore) -> None:
     session = Session()
     lance_core.dataset(URI, session=session).take([5, 50_000])
     store.reset()
@@ -149,7 +149,7 @@ def test_row_ids_are_found_without_a_cache(store: CountingStore) -> None:
     assert dataset.session().size_bytes() == 0
 
 
-def test_session_does_not_confuse_stores_with_different_contents(store: CountingStore) -> None:
+def test_session_caches_of_two_stores_with_the_same_paths_are_separate(store: CountingStore) -> None:
     """Another table has files with the same names and sizes."""
     session = Session()
     assert lance_core.dataset(URI, session=session).to_table().equals(ROWS)

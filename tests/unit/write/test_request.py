@@ -16,7 +16,7 @@ def test_write_request_without_arguments_has_the_defaults() -> None:
     assert request == WriteRequest(mode=Mode.APPEND, files=WriteConfig())
 
 
-def test_write_request_keeps_its_arguments() -> None:
+def test_write_request_maps_arguments_to_settings() -> None:
     request = WriteRequest.of(
         mode="create",
         data_storage_version="legacy",
