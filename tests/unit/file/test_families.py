@@ -35,7 +35,7 @@ def test_file_of_every_version_is_written_read_and_described(version: LanceFileV
     reader = FileReader.open(store, "f")
     assert reader.version is version
     assert pa.Table.from_batches(reader.read_batches(reader.schema.fields)).to_pylist()[2] == {"a": 3, "b": "z"}
-    assert describe_file(reader).startswith(f"data file {version.value}, 3 rows")
+    assert describe_file(reader).startswith(f"data file in format {version.value}: 3 rows")
 
 
 @pytest.mark.parametrize(
