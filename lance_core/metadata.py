@@ -326,7 +326,7 @@ def scan_row_range(
     if record is None:
         raise InvalidInputError(f"fragment {fragment_id} does not exist", fragment_id=fragment_id)
     if not 0 <= start <= stop:
-        raise InvalidInputError(f"invalid range of rows: [{start}, {stop})")
+        raise InvalidInputError(f"invalid row range [{start}, {stop}); expected 0 <= start <= stop")
     return LanceScanner(
         dataset.view.source_of(record),
         columns=columns,

@@ -35,12 +35,12 @@ def vec_to_table(
         NotSupportedError: the data is of another type.
     """
     if not isinstance(data, (dict, list, np.ndarray)):
-        raise NotSupportedError(f"data must be a dict, a list, or a numpy array, got {type(data).__name__}")
+        raise NotSupportedError(f"data must be a dict, a list, or a numpy array, found {type(data).__name__}")
     has_ids = isinstance(data, dict)
     default = ["id", "vector"] if has_ids else ["vector"]
     columns = default if names is None else [names] if isinstance(names, str) and not has_ids else names
     if isinstance(columns, str) or len(columns) != len(default):
-        raise InvalidInputError(f"names must be a list of {len(default)} strings, got {names!r}")
+        raise InvalidInputError(f"names must be a list of {len(default)} strings, found {names!r}")
     vectors = _vectors(list(data.values()) if isinstance(data, dict) else data, ndim, check_ndim)
     arrays = [pa.array(list(data)), vectors] if has_ids else [vectors]
     return pa.Table.from_arrays(arrays, names=list(columns))

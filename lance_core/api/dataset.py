@@ -1260,8 +1260,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Raises:
             InvalidTypeError: a change is not a dictionary, or a value has the wrong type.
             InvalidInputError: a change has no path, changes nothing, or has an unknown key.
-            SchemaMismatchError: a column does not exist, contains nulls and cannot become required, cannot be cast to
-                a type, or contains a value that does not fit.
+            SchemaMismatchError: a column does not exist, contains nulls and cannot be made non-nullable, cannot be cast
+                to a type, or contains a value that does not fit.
             InvalidSchemaError: a new name is repeated, reserved, or contains a dot.
             NotSupportedError: the table cannot store a type, or has format 0.1 and a type would change.
             TooMuchWriteContentionError: every attempt conflicted with another writer.

@@ -240,8 +240,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
     ) -> LanceScanner:
         """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`.
 
-        The default scan options of the dataset are not used. ``schema`` is ignored: callers of a
-        ``pyarrow.dataset.Fragment``, such as DataFusion, pass the schema of the dataset.
+        The default scan options of the dataset are not used. ``schema`` is accepted for callers of
+        ``pyarrow.dataset.Fragment`` that pass it, such as DataFusion, and is ignored.
         """
         checked_hints(batch_readahead=batch_readahead, late_materialization=late_materialization)
         return LanceScanner(

@@ -205,7 +205,7 @@ def bfloat16_array(values: Sequence[Any]) -> BFloat16Array:
         InvalidTypeError: a value is not a number, or the values are not a sequence.
     """
     if isinstance(values, str) or not hasattr(values, "__getitem__"):
-        raise InvalidTypeError(f"the values must be a sequence of numbers, got {type(values).__name__}")
+        raise InvalidTypeError(f"the values must be a sequence of numbers, found {type(values).__name__}")
     is_null = np.array([value is None for value in values], bool)
     floats = _floats_of_values([0 if value is None else value for value in values])
     return array_of_bits(bits_of_floats(floats), is_null)

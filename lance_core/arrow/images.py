@@ -115,7 +115,7 @@ class ImageURIArray(ImageArray):
         elif isinstance(uris, Iterable):
             storage = pa.array((None if uri is None else str(uri) for uri in uris), type=pa.string())
         else:
-            raise InvalidTypeError(f"image URIs must be an Arrow array or an iterable, got {type(uris).__name__}")
+            raise InvalidTypeError(f"image URIs must be an Arrow array or an iterable, found {type(uris).__name__}")
         array: ImageURIArray = pa.ExtensionArray.from_storage(ImageURIType(storage.type), storage)
         return array
 

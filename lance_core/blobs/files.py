@@ -86,7 +86,7 @@ class BlobFile(io.BufferedIOBase):
         self._require_open("seek")
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
-            raise InvalidInputError(f"invalid whence {whence}")
+            raise InvalidInputError(f"invalid whence {whence}; expected 0 (start), 1 (current position), or 2 (end)")
         position = bases[whence] + offset
         if position < 0:
             raise InvalidInputError(f"negative seek value {position}")
@@ -186,10 +186,12 @@ class BlobColumn:
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
         """See the class docstring."""
         if not isinstance(blob_column, (pa.Array, pa.ChunkedArray)):
-            raise InvalidInputError(f"expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
+            raise InvalidInputError(
+                f"expected a pyarrow.Array or pyarrow.ChunkedArray, found {type(blob_column).__name__}"
+            )
         dtype = blob_column.type
         if not (pa.types.is_large_binary(dtype) or pa.types.is_binary(dtype)):
-            raise InvalidInputError(f"expected a binary array, got {dtype}")
+            raise InvalidInputError(f"expected a binary array, found {dtype}")
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:
@@ -205,7 +207,7 @@ def checked_buffer_size(buffer_size: Any) -> int:
         InvalidTypeError: the size is not a whole number.
     """
     if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
-        raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+        raise InvalidTypeError(f"buffer_size must be an int, found {type(buffer_size).__name__}")
     if buffer_size < 0:
-        raise InvalidInputError("buffer_size must be non-negative")
+        raise InvalidInputError(f"buffer_size must not be negative, found {buffer_size}")
     return buffer_size

@@ -110,7 +110,7 @@ def apply_plan(given: Namespace) -> Answer:
     try:
         document = parse_document("plan", Path(given.plan).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot read {given.plan}: {error}") from error
+        raise InvalidInputError(f"cannot read {given.plan}: {getattr(error, 'strerror', None) or error}") from error
     uri, action = document.take("dataset", text), document.take("action", text)
     if action not in _ACTIONS:
         raise InvalidInputError(f"plan: unknown action {action!r}; known actions: {', '.join(_ACTIONS)}")

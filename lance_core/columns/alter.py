@@ -64,7 +64,7 @@ class AlterColumn(TypedDict, total=False):
     Attributes:
         path: the column, or a path to a member of a struct ("s.x") or of the items of a list ("l.item.x").
         name: the new name.
-        nullable: whether the column may contain nulls. A column that contains nulls cannot become required.
+        nullable: whether the column may contain nulls. A column that contains nulls cannot be made non-nullable.
         data_type: the new type.
     """
 
@@ -116,8 +116,8 @@ def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableV
     Raises:
         InvalidTypeError: a change is not a dictionary, or a value has the wrong type.
         InvalidInputError: a change has no path, changes nothing, or has an unknown key.
-        SchemaMismatchError: a column does not exist, contains nulls and cannot become required, cannot be cast to a
-            type, or contains a value that does not fit.
+        SchemaMismatchError: a column does not exist, contains nulls and cannot be made non-nullable, cannot be cast to
+            a type, or contains a value that does not fit.
         InvalidSchemaError: a new name is repeated, reserved, or contains a dot.
         NotSupportedError: the table cannot store a type, or has format 0.1 and a type would change.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
@@ -174,8 +174,8 @@ def _plan(view: TableView, changes: Sequence[tuple[str, _Change]]) -> _Plan:
         if change.nullable is False and field.nullable:
             if not all(each.is_struct for each in above):
                 raise NotSupportedError(
-                    f"{path!r} cannot become required, because only columns and members of structs can be searched for "
-                    "nulls",
+                    f"field {path!r} cannot be made non-nullable: it is inside a list or map, where this library "
+                    "cannot check for nulls",
                     column=path,
                 )
             required[".".join(f"`{each.name.replace('`', '``')}`" for each in (*above, field))] = None
@@ -184,7 +184,7 @@ def _plan(view: TableView, changes: Sequence[tuple[str, _Change]]) -> _Plan:
             casts[path] = [*above, field]
     if required and casts:
         raise SchemaMismatchError(
-            f"columns cannot become required in the same call in which others are cast: cast {list(casts)} first"
+            f"columns cannot be cast and made non-nullable in the same call; cast {list(casts)} first"
         )
     ids = count(next_field_id(view.counted_manifest.message))
     new_fields = {
@@ -261,14 +261,14 @@ def _check_schema(schema: Schema, view: TableView) -> None:
     ]:
         repeated = next((name for name, times in Counter(field.name for field in fields).items() if times > 1), None)
         if repeated is not None:
-            raise InvalidSchemaError(f"{where} would have several columns {repeated!r}", column=repeated)
+            raise InvalidSchemaError(f"{where} would have more than one field named {repeated!r}", column=repeated)
     check_storable(schema, view.manifest.file_version)
 
 
 def _check_without_nulls(view: TableView, required: Sequence[str]) -> None:
     for path in required:
         if LanceScanner(view.source(), columns=[], filter=f"{path} IS NULL", limit=1).count_rows():
-            raise SchemaMismatchError(f"column {path} contains nulls, so it cannot become required", column=path)
+            raise SchemaMismatchError(f"column {path} contains nulls, so it cannot be made non-nullable", column=path)
 
 
 def _operation(view: TableView, plan: _Plan, files: ColumnFiles) -> Operation:

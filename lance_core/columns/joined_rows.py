@@ -60,8 +60,12 @@ class JoinedRows:
         """Check the columns."""
         self._reader = to_reader(data, schema)
         given: pa.Schema = self._reader.schema
-        if given.names.count(key) != 1:
-            raise SchemaMismatchError(f"the data has no column {key!r} to join on, only {given.names}", column=key)
+        if given.names.count(key) > 1:
+            raise SchemaMismatchError(f"the data has more than one column {key!r} to join on", column=key)
+        if key not in given.names:
+            raise SchemaMismatchError(
+                f"the data has no column {key!r} to join on; its columns are {given.names}", column=key
+            )
         self._at: int = given.get_field_index(key)
         self._key_type = given.field(self._at).type
         self.schema: pa.Schema = given.remove(self._at)

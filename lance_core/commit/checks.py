@@ -333,7 +333,7 @@ def _check_content(
         if stored is None:
             raise InvalidInputError(
                 f"data file {file.path} of a new fragment has {len(owners)} columns, but the fragment records column "
-                f"{column} for field {field_id}",
+                f"index {column} for field {field_id} (columns are numbered from 0)",
                 path=location.path,
             )
         expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]

@@ -132,15 +132,15 @@ class BlobDescriptorArrayBuilder:
             base_id: id of one of the table's base paths; None if the file is below the root of the table.
 
         Raises:
-            InvalidInputError: the path is absolute, has a backslash, or has an empty, ``.``, or ``..`` segment; or the
-                range ends above 2^64 - 1.
+            InvalidInputError: the path is absolute, or contains a backslash, a control character, or a segment that is
+                empty, ``.``, or ``..``; or the range ends above 2^64 - 1.
         """
         if not isinstance(uri, str):
             raise InvalidTypeError(f"uri must be a str, found {uri!r}", argument="uri")
         if not is_managed_path(uri):
             raise InvalidInputError(
-                "the uri of a managed blob must be a relative path without backslashes or empty, '.', or '..' "
-                f"segments, found {uri!r:.200}"
+                "the uri of a managed blob must be a relative path that contains no backslash, no control character, "
+                f"and no segment that is empty, '.', or '..'; found {uri!r:.200}"
             )
         start, length = _number("offset", offset, _MAX_U64), _number("size", size, _MAX_U64)
         if start > _MAX_U64 - length:
@@ -244,7 +244,9 @@ def blob_bytes(data: object) -> bytes:
     try:
         return bytes(memoryview(data))  # type: ignore[arg-type]  # whatever has no bytes is refused
     except TypeError as error:
-        raise InvalidTypeError(f"a blob must be bytes-like or a list of numbers, found {type(data)}") from error
+        raise InvalidTypeError(
+            f"a blob must be bytes-like or a list of numbers, found {type(data).__name__}"
+        ) from error
 
 
 def checked_blob_id(blob_id: int) -> int:
@@ -262,7 +264,7 @@ def checked_blob_id(blob_id: int) -> int:
 
 def _checked(value: object) -> BlobDescriptor:
     if not isinstance(value, BlobDescriptor):
-        raise InvalidTypeError(f"expected a BlobDescriptor, found {type(value)}")
+        raise InvalidTypeError(f"expected a BlobDescriptor, found {type(value).__name__}")
     return value
 
 

@@ -144,7 +144,7 @@ class PackedBlobWriter:
         """
         self._sidecar.opened()
         if not isinstance(payloads, (pa.Array, pa.ChunkedArray)):
-            raise InvalidTypeError(f"payloads must be a pyarrow array, found {type(payloads)}")
+            raise InvalidTypeError(f"payloads must be a pyarrow array, found {type(payloads).__name__}")
         if not _is_binary(payloads.type):
             raise InvalidInputError(f"payloads must be of a binary type, found {payloads.type}")
         chunks = payloads.chunks if isinstance(payloads, pa.ChunkedArray) else [payloads]

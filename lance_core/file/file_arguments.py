@@ -44,7 +44,7 @@ def checked_path(path: Any) -> str:
         path = os.fspath(path)
     text = _text("path", path)
     if not text:
-        raise InvalidInputError(f"path {text!r} is empty", argument="path")
+        raise InvalidInputError("path must not be empty", argument="path")
     return text
 
 

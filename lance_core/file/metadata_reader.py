@@ -117,7 +117,7 @@ class MetadataReader:
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:
             raise InvalidInputError(
-                f"{self.path}: column {wrong[0]} does not exist; the file has {self.footer.num_columns} columns"
+                f"{self.path}: column index {wrong[0]} does not exist; the file has {self.footer.num_columns} columns"
             )
         missing = [index for index in indices if index not in self._columns]
         if missing:
@@ -165,7 +165,7 @@ class MetadataReader:
         outside = [column for column in columns.values() if column >= self.footer.num_columns]
         if outside:
             raise CorruptDataError(
-                f"{self.path}: the manifest lists column {outside[0]}, but the file has "
+                f"{self.path}: the manifest lists column index {outside[0]}, but the file has "
                 f"{self.footer.num_columns} columns",
                 path=self.path,
             )

@@ -120,8 +120,8 @@ def _check(
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
         if not is_managed_path(uri):
             raise InvalidInputError(
-                f"column {name!r}: the uri of a managed blob must be a relative path without backslashes or "
-                f"empty, '.', or '..' segments, found {uri!r:.200}"
+                f"column {name!r}: the uri of a managed blob must be a relative path that contains no backslash, no "
+                f"control character, and no segment that is empty, '.', or '..'; found {uri!r:.200}"
             )
 
 

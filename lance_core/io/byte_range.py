@@ -30,7 +30,7 @@ class ByteRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:
-            raise InvalidInputError(f"invalid byte range [{self.start}, {self.stop})")
+            raise InvalidInputError(f"invalid byte range [{self.start}, {self.stop}); expected 0 <= start <= stop")
 
     @property
     def num_bytes(self) -> int:

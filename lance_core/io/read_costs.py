@@ -77,7 +77,7 @@ class ReadCosts:
 
     @property
     def is_remote(self) -> bool:
-        """Whether requests spend their time waiting, so that several of them should be in flight together."""
+        """Whether requests are dominated by latency, so that several should be in flight at once."""
         return self.parallel_requests > 1
 
     @property

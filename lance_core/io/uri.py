@@ -126,7 +126,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
         path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
-            raise InvalidInputError(f"the URI {text!r} has no bucket; expected {scheme}://bucket/path")
+            raise InvalidInputError(f"the URI {text!r} has no bucket or container; expected {scheme}://bucket/path")
         # abfss://container@account…/path: the store handles the account.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:

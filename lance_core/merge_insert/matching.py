@@ -128,8 +128,8 @@ class MatchFinder:
                 if len(incomplete):
                     row = start + int(incomplete[0])
                     raise InvalidMergeError(
-                        f"row {row} has a null in its key ({shown_keys(self._source, self._rules, row)}); rows with "
-                        "such a key cannot be found again",
+                        f"row {row} has a null in its key ({shown_keys(self._source, self._rules, row)}); a key "
+                        "that contains a null never matches a row of the table",
                         row=row,
                     )
                 for source_rows, found in index.find(columns):

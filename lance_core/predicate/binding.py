@@ -177,7 +177,7 @@ class Binder:
     def _(self, node: Like, adapts: bool = False) -> Expression:
         operand, pattern = self.bind(node.operand), self.bind(node.pattern)
         if not is_text(operand.dtype) or not is_text(pattern.dtype):
-            raise mismatch(node, operand, pattern)
+            raise mismatch(node, operand, pattern, expected="strings")
         if not isinstance(pattern, Constant):
             raise NotSupportedError(f"predicate: {node.text}: the pattern must be a constant")
         kernel = like(pattern.scalar.as_py(), ignores_case=node.ignores_case)

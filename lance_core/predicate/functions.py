@@ -138,7 +138,7 @@ def _choice(node: Call, arguments: Sequence[Expression]) -> Expression:
         raise InvalidInputError(f"predicate: {node.text}: expected at least one argument")
     dtype = common_type(*(argument.dtype for argument in arguments))
     if dtype is None:
-        raise mismatch(node, *arguments)
+        raise mismatch(node, *arguments, expected="arguments with a common type")
     return computed(pc.coalesce, dtype, *(converted(argument, dtype) for argument in arguments))
 
 
@@ -146,9 +146,9 @@ def _matcher(node: Call, arguments: Sequence[Expression]) -> Expression:
     _check_count(node, 2)
     text, wanted = arguments
     if not (is_text(text.dtype) and is_text(wanted.dtype)):
-        raise mismatch(node, text, wanted)
+        raise mismatch(node, text, wanted, expected="strings")
     if not isinstance(wanted, Constant) or not wanted.scalar.is_valid:
-        raise NotSupportedError(f"predicate: {node.text}: the second argument must be a constant")
+        raise NotSupportedError(f"predicate: {node.text}: the second argument must be a constant that is not null")
     kernel = partial(_MATCHERS[node.function], pattern=wanted.scalar.as_py())
     return computed(kernel, pa.bool_(), converted(text, text_type(text.dtype)))
 

@@ -70,7 +70,7 @@ def signed(sign: str, value: JsonbValue) -> JsonbValue:
 def _operand(value: JsonbValue) -> float | int:
     number = value.number
     if number is None:
-        raise InvalidInputError(f"a JSON path computes with {value.text[:200]}, which is not a number")
+        raise InvalidInputError(f"an operand of an operator in a JSON path must be a number, found {value.text[:200]}")
     return number
 
 

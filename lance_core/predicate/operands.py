@@ -37,10 +37,11 @@ def text_type(dtype: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
-def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
-    """Return the error for operands that have no common type."""
+def mismatch(node: Node, *operands: Expression, expected: str | None = None) -> InvalidInputError:
+    """Return the error for operands that are not as expected; by default, for operands that cannot be compared."""
     types = " and ".join(dict.fromkeys(str(operand.dtype) for operand in operands))
-    return InvalidInputError(f"predicate: {node.text}: {types} cannot be compared")
+    problem = f"{types} cannot be compared" if expected is None else f"expected {expected}, found {types}"
+    return InvalidInputError(f"predicate: {node.text}: {problem}")
 
 
 def without_casts(

@@ -128,9 +128,11 @@ class _Writer:
         kind = token.token_type
         is_bitwise = token.text in _BITWISE and any(is_call for is_call, _ in self._closings)
         if (kind is TokenType.UNKNOWN and not is_bitwise) or kind is TokenType.SELECT:
-            raise NotSupportedError(f"expression {self.source!r}: {token.text.upper()} is not supported")
+            where = "supported only in function arguments" if token.text in _BITWISE else "not supported"
+            raise NotSupportedError(f"expression {self.source!r}: {token.text.upper()} is {where}")
         if self._is_refused_operator(token):
-            raise NotSupportedError(f"expression {self.source!r}: the operator {token.text} is not supported here")
+            operator = "unary operator +" if kind is TokenType.PLUS else "operator <=>"
+            raise NotSupportedError(f"expression {self.source!r}: the {operator} is not supported")
         if kind is TokenType.STRING:
             return _quoted(token.text, "'")
         if kind is TokenType.L_PAREN:
@@ -139,7 +141,9 @@ class _Writer:
         if kind is TokenType.L_BRACKET:
             return self._opened("[", "]", in_call=False)
         if kind is TokenType.COMMA and not any(self._lists):
-            raise NotSupportedError(f"expression {self.source!r}: a tuple is not supported here")
+            raise NotSupportedError(
+                f"expression {self.source!r}: a list of values is supported only after IN or as function arguments"
+            )
         if kind in (TokenType.R_PAREN, TokenType.R_BRACKET):
             return self._closed(token)
         if kind is TokenType.EQ:
@@ -169,7 +173,9 @@ class _Writer:
         if is_plain and self._is_type(word):
             return self._type(token, in_call=in_call)
         if is_plain and word in _SPECIAL and not in_call and not self._is_column(word):
-            raise NotSupportedError(f"expression {self.source!r}: {word.upper()} is not supported here")
+            raise NotSupportedError(
+                f"expression {self.source!r}: {word.upper()} is supported only in function arguments"
+            )
         if is_plain and self._kind(1) is TokenType.STRING and word not in _OPERATORS:
             raise syntax_error(self.source, token.start, f"expected the type of a literal, found {token.text!r}")
         if is_plain and word in _OPERATORS and not self._is_name(word):

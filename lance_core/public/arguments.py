@@ -80,7 +80,9 @@ def checked_hints(
     _at_least("fragment_readahead", fragment_readahead, 0)
     listed = isinstance(late_materialization, list) and all(isinstance(name, str) for name in late_materialization)
     if late_materialization is not None and not isinstance(late_materialization, bool) and not listed:
-        raise InvalidInputError("late_materialization must be a bool or a list of strings")
+        raise InvalidInputError(
+            f"late_materialization must be a bool or a list of strings, found {late_materialization!r:.80}"
+        )
 
 
 def checked_expression(name: str, value: object) -> None:

@@ -31,7 +31,7 @@ def sanitize_ts(ts: datetime | str) -> datetime:
         except ValueError as error:
             raise InvalidInputError(f"the time must have the form YYYY-MM-DD hh:mm:ss, found {ts!r}") from error
     if not isinstance(ts, datetime):
-        raise InvalidTypeError(f"the time must be a datetime or a string, got {type(ts).__name__}")
+        raise InvalidTypeError(f"the time must be a datetime or a string, found {type(ts).__name__}")
     # Of its subclasses, the one of pandas has nanoseconds, which a datetime cannot have.
     to_datetime = getattr(ts, "to_pydatetime", None)
     return ts if to_datetime is None else to_datetime()

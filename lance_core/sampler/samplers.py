@@ -222,7 +222,7 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
     ) -> None:
         super().__init__(rank, world_size, randomize, seed)
         if batch_size <= 0 < total_num_rows:
-            raise InvalidInputError(f"batch_size must be positive, got {batch_size}")
+            raise InvalidInputError(f"batch_size must be positive, found {batch_size}")
         self._batch_size = batch_size
         self._total_num_rows = total_num_rows
 

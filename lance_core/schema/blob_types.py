@@ -195,7 +195,7 @@ def _threshold(name: str, value: int | None, least: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"{name} must be an int, got {type(value).__name__}")
+        raise InvalidTypeError(f"{name} must be an int, found {type(value).__name__}")
     if not least <= value <= _MAX_U64:
         raise InvalidInputError(f"{name} must be between {least} and {_MAX_U64}, found {value}")
     return value
@@ -211,7 +211,7 @@ def _as_blob(value: Any) -> Blob | None:
     # pylance's own Blob has the same attributes.
     if type(value).__name__ == "Blob" and hasattr(value, "uri"):
         return Blob(value.data, value.uri, value.position, value.size)
-    raise InvalidTypeError(f"a blob must be bytes-like, str (a URI), Blob, or None; got {type(value)}")
+    raise InvalidTypeError(f"a blob must be bytes-like, str (a URI), Blob, or None; found {type(value).__name__}")
 
 
 def register() -> None:

@@ -87,7 +87,7 @@ class LanceSchema:
             InvalidInputError: the format does not support one of the types, or a name is invalid.
         """
         if not isinstance(schema, pa.Schema):
-            raise InvalidTypeError(f"the schema must be a pyarrow.Schema, got {type(schema).__name__}")
+            raise InvalidTypeError(f"the schema must be a pyarrow.Schema, found {type(schema).__name__}")
         try:
             return LanceSchema(schema_from_arrow(schema))
         except NotSupportedError as error:

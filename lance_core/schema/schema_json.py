@@ -36,7 +36,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
         InvalidInputError: a type has no such form, for example a map, or metadata is not text.
     """
     if not isinstance(schema, pa.Schema):
-        raise InvalidTypeError(f"the schema must be a pyarrow.Schema, got {type(schema).__name__}")
+        raise InvalidTypeError(f"the schema must be a pyarrow.Schema, found {type(schema).__name__}")
     fields = [_field_to_json(field, field.name) for field in schema]
     return {"fields": fields, **_metadata_to_json(schema.metadata, "the schema")}
 

@@ -220,7 +220,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
                         column=path,
                     )
                 *others, last = [each.value for each in rule.versions]
-                could = f"{', '.join(others)} or {last}" if others else last
+                could = f"{', '.join(others)}{',' if len(others) > 1 else ''} or {last}" if others else last
                 raise UnsupportedVersionError(
                     f"column {path!r}: {rule.what} needs data storage version {could}, found {version.value}",
                     column=path,

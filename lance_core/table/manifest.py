@@ -88,7 +88,7 @@ class Manifest:
         if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
             raise CorruptDataError(
                 f"manifest {path}: invalid path of the transaction file: {file.message.transaction_file!r:.200}; "
-                "expected a relative path without empty, '.' or '..' segments",
+                "expected a relative path that contains no segment that is empty, '.', or '..'",
                 path=path,
             )
         if file.message.HasField("fragment_tree"):

@@ -150,7 +150,10 @@ def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> s
     if is_detached_version(version):
         return f"d{version}.manifest"
     if not 0 < version < 2**63:
-        raise InvalidInputError(f"invalid version number: {version}", version=version)
+        raise InvalidInputError(
+            f"invalid version number {version}; expected 1 to {_MAX_U64}",
+            version=version,
+        )
     if naming is ManifestNaming.V1:
         return f"{version}.manifest"
     return f"{_MAX_U64 - version:0{_V2_DIGITS}d}.manifest"

@@ -203,7 +203,7 @@ def requested_transaction(
         return operation
     if not isinstance(operation, LanceOperation.BaseOperation):
         raise InvalidTypeError(
-            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
+            f"operation must be a LanceOperation.BaseOperation or Transaction, found {type(operation).__name__}"
         )
     if read_version is None and operation.needs_read_version:
         raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")

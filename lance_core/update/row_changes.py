@@ -210,7 +210,8 @@ def commit_row_changes(
     """
     if changes.read_version != view.version:
         raise InvalidInputError(
-            f"the changes are based on version {changes.read_version}, found version {view.version}",
+            f"the changes are based on version {changes.read_version}, but the dataset is open at version "
+            f"{view.version}",
             expected=changes.read_version,
             found=view.version,
         )

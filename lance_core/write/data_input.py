@@ -63,7 +63,7 @@ def _to_reader(data: ReaderLike, schema: pa.Schema | None) -> pa.RecordBatchRead
         return pa.RecordBatchReader.from_stream(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return _from_batches(iter(data), schema)
-    raise InvalidTypeError(f"data of type {type(data)} cannot be written")
+    raise InvalidTypeError(f"data of type {type(data).__name__} cannot be written")
 
 
 def _is_from(library: str, data: object, *names: str) -> bool:
@@ -129,7 +129,7 @@ def _cast_batches(batches: Iterator[object], schema: pa.Schema) -> Iterator[pa.R
 
 def _checked(item: object) -> pa.RecordBatch:
     if not isinstance(item, pa.RecordBatch):
-        raise InvalidTypeError(f"expected a RecordBatch, got {type(item)}")
+        raise InvalidTypeError(f"expected a RecordBatch, found {type(item).__name__}")
     return item
 
 

@@ -305,7 +305,7 @@ def test_names_that_would_make_a_table_ambiguous_are_rejected(tmp_path: Any) -> 
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     with pytest.raises(InvalidSchemaError, match="reserved"):
         dataset.alter_columns({"path": "a", "name": "_rowid"})
-    with pytest.raises(InvalidSchemaError, match="'q' would have several columns 't'"):
+    with pytest.raises(InvalidSchemaError, match="'q' would have more than one field named 't'"):
         dataset.alter_columns({"path": "s.q.r", "name": "t"})
     assert dataset.latest_version == 1
 

@@ -39,7 +39,7 @@ def test_vectors_are_converted_to_the_same_tables_as_in_pylance(data, arguments:
     [
         ([[1.0], [1.0, 2.0]], {}, "vector 1 must have 1 dimensions, found 2"),
         (VECTORS, {"ndim": 2}, "vector 0 must have 2 dimensions, found 3"),
-        ({key: [1.0] for key in "ab"}, {"names": "ab"}, "names must be a list of 2 strings, got 'ab'"),
+        ({key: [1.0] for key in "ab"}, {"names": "ab"}, "names must be a list of 2 strings, found 'ab'"),
         ({key: [1.0] for key in "ab"}, {"names": ["ab"]}, "names must be a list of 2 strings"),
         (VECTORS, {"names": ["a", "b"]}, "names must be a list of 1 strings"),
     ],
@@ -57,7 +57,7 @@ def test_vectors_of_unsupported_types_are_refused() -> None:
     for convert in (lance.vector.vec_to_table, vec_to_table):
         with pytest.raises(NotImplementedError):
             convert("abc")
-    with pytest.raises(NotSupportedError, match="got str"):
+    with pytest.raises(NotSupportedError, match="found str"):
         vec_to_table("abc")
 
 
@@ -78,7 +78,7 @@ def test_unsupported_times_are_refused_as_in_pylance() -> None:
             convert(5)
     with pytest.raises(InvalidInputError, match="YYYY-MM-DD hh:mm:ss, found '2026-01-31'"):
         sanitize_ts("2026-01-31")
-    with pytest.raises(InvalidTypeError, match="got int"):
+    with pytest.raises(InvalidTypeError, match="found int"):
         sanitize_ts(5)
 
 

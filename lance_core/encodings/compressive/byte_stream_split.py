@@ -33,7 +33,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
     bits = message.values.flat.bits_per_value
     if message.values.WhichOneof("compression") != "flat" or bits not in _SUPPORTED_BITS:
         raise UnsupportedEncodingError(
-            "byte_stream_split: only flat values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
+            "byte_stream_split: only flat values of 16, 32, or 64 bits are supported", arm="byte_stream_split"
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
     # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.
@@ -47,7 +47,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in _SUPPORTED_BITS:
-        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits can be split")
+        raise InternalError("byte_stream_split: only values of 16, 32, or 64 bits can be split")
     width = block.bits_per_value // 8
     num_full, num_rest = divmod(block.num_values, values_per_chunk)
     full_bytes = num_full * values_per_chunk * width

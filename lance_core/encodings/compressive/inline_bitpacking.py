@@ -52,7 +52,7 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
             "inline_bitpacking: buffer compression is not supported", arm="inline_bitpacking"
         )
     if value_bits not in UNSIGNED_DTYPES:
-        raise CorruptDataError(f"inline_bitpacking: found values of {value_bits} bits, expected 8, 16, 32 or 64")
+        raise CorruptDataError(f"inline_bitpacking: found values of {value_bits} bits, expected 8, 16, 32, or 64")
     buffer = chunks.only_buffer("inline_bitpacking")
     dtype = UNSIGNED_DTYPES[value_bits]
     if bool((chunks.num_values > BLOCK_VALUES).any() or (buffer.sizes < dtype.itemsize).any()):

@@ -53,7 +53,7 @@ def encode_blocks(
     """Pack many sequences of unsigned words.
 
     Args:
-        values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
+        values: (sum of num_values,) words of 8, 16, 32, or 64 bits.
         num_values: (num_chunks,) number of values in each sequence.
         packed_bits: bit width of the packed values; wide enough for the largest value.
 
@@ -85,7 +85,7 @@ def encode_blocks(
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32 or 64 bits can be packed")
+        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32, or 64 bits can be packed")
     words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
     packed_bits = int(words.max(initial=0)).bit_length()
     encoding, segments = encode_blocks(words, np.array([len(words)], np.int64), packed_bits)

@@ -75,7 +75,7 @@ def encode_runs(values: NDArray[Any], num_values: NDArray[np.int64]) -> tuple[pb
     """Encode many sequences of unsigned words as blocks.
 
     Args:
-        values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
+        values: (sum of num_values,) words of 8, 16, 32, or 64 bits.
         num_values: (num_chunks,) number of values in each sequence.
 
     Returns:
@@ -109,7 +109,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 def _words_of(block: Any) -> NDArray[Any]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-        raise InternalError("rle: only words of 8, 16, 32 or 64 bits can be stored as runs")
+        raise InternalError("rle: only words of 8, 16, 32, or 64 bits can be stored as runs")
     words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
     return words
 

@@ -259,7 +259,7 @@ class MiniBlockState:
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-            raise CorruptDataError("dictionary indices are not words of 8, 16, 32 or 64 bits")
+            raise CorruptDataError("dictionary indices are not words of 8, 16, 32, or 64 bits")
         indices = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:
@@ -354,7 +354,7 @@ class MiniBlockState:
             raise CorruptDataError("the repetition index does not match the rows that start in the chunks")
         numbers = found_before[first] + rows - starts_before[first]
         if len(numbers) and int(numbers[-1]) >= len(row_starts):
-            raise CorruptDataError(f"row {int(rows[-1])} is missing: only {len(row_starts)} rows start in the page")
+            raise CorruptDataError(f"row {int(rows[-1])} of the page does not start in the chunk in which it must")
         starts = row_starts[numbers]
         stops = np.append(row_starts, len(repetition))[numbers + 1]
         if last is not None:

@@ -100,5 +100,5 @@ def _level_range(levels: Levels, start: int, stop: int) -> tuple[int, int]:
         bounds = np.append(np.flatnonzero(levels.repetition == levels.layers.max_repetition), levels.num_levels)
         num_found = len(bounds) - 1
     if stop > num_found:
-        raise CorruptDataError(f"row {stop - 1} is missing: only {num_found} rows start in the decoded levels")
+        raise CorruptDataError(f"expected at least {stop} rows in the decoded levels, found {num_found}")
     return (start, stop) if bounds is None else (int(bounds[start]), int(bounds[stop]))

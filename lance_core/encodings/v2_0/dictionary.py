@@ -135,7 +135,7 @@ def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, 
         return blank_array(pa.uint8(), rows.total)
     bits = unwrapped(inner, "the indices of a dictionary").bits_per_value
     if bits not in _INDEX_TYPES:
-        raise CorruptDataError(f"the indices of a dictionary have {bits} bits, expected 8, 16, 32 or 64")
+        raise CorruptDataError(f"the indices of a dictionary have {bits} bits, expected 8, 16, 32, or 64")
     return (yield from decode(encoding, _INDEX_TYPES[bits], rows, page))
 
 

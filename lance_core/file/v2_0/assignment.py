@@ -54,7 +54,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         for field_id, index in known.items():
             if not 0 <= index < num_columns:
                 raise CorruptDataError(
-                    f"{metadata.path}: the manifest lists column {index} for field {field_id}, but the file has "
+                    f"{metadata.path}: the manifest lists column index {index} for field {field_id}, but the file has "
                     f"{num_columns} columns"
                 )
         return known
@@ -126,7 +126,7 @@ class _Walk:
     def _arm(self, index: int) -> str | None:
         if index >= self._metadata.footer.num_columns:
             raise CorruptDataError(
-                f"{self._metadata.path}: the schema needs column {index}, but the file has only "
+                f"{self._metadata.path}: the schema needs column index {index}, but the file has only "
                 f"{self._metadata.footer.num_columns} columns"
             )
         return first_arm(self._metadata.columns([index])[0])

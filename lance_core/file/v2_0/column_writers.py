@@ -40,7 +40,6 @@ __all__ = [
     "StructWriter",
     "ValueWriter",
     "finished_column",
-    "needs_later",
     "written_page",
 ]
 
@@ -92,11 +91,15 @@ class ValueWriter:
     def check(self, array: pa.Array) -> None:
         """See ``ColumnWriter``."""
         if self._field.is_packed and has_nulls(array):
-            raise needs_later(self._path, "a null packed struct")
+            raise _needs_later(self._path, "a null packed struct")
         if self._field.is_packed:
             for index in range(array.type.num_fields):
                 if has_nulls(array.field(index)):
-                    raise needs_later(self._path, "a null in a packed struct")
+                    raise UnsupportedVersionError(
+                        f"column {self._path!r}: format 2.0 cannot store nulls in the members of a packed struct",
+                        column=self._path,
+                        version="2.0",
+                    )
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
         """See ``ColumnWriter``."""
@@ -195,7 +198,7 @@ class StructWriter:
     def check(self, array: pa.Array) -> None:
         """See ``ColumnWriter``."""
         if array.null_count:
-            raise needs_later(self._path, "a null struct")
+            raise _needs_later(self._path, "a null struct")
         for index, member in enumerate(self._members):
             member.check(array.field(index))
 
@@ -239,7 +242,7 @@ def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -
     return FinishedColumn(field_id=field.id, metadata=ColumnMetadata(pages=tuple(pages), is_blob=is_blob).serialize())
 
 
-def needs_later(path: str, what: str) -> UnsupportedVersionError:
+def _needs_later(path: str, what: str) -> UnsupportedVersionError:
     """Return an error for values that only later formats support."""
     return UnsupportedVersionError(
         f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_core.encodings.v2_0.packed_struct import is_packable
 from lance_core.errors import NotSupportedError, UnsupportedVersionError
-from lance_core.file.v2_0.column_writers import BlobWriter, StructWriter, ValueWriter, needs_later
+from lance_core.file.v2_0.column_writers import BlobWriter, StructWriter, ValueWriter
 from lance_core.file.v2_0.list_writer import ListWriter
 from lance_core.schema.logical_types import arrow_type
 
@@ -35,7 +35,7 @@ class V20FieldWriter:
         file: settings and objects shared by the field writers of the file.
 
     Raises:
-        UnsupportedVersionError: format 2.0 does not support a type; the message contains the version that supports it.
+        UnsupportedVersionError: format 2.0 does not support a type.
         InvalidInputError: the encoding metadata is invalid.
     """
 
@@ -81,7 +81,12 @@ def _column_writer(field: Field, cache_bytes: int, max_page_bytes: int, path: st
     if field.is_packed:
         for member in field.children:
             if not is_packable(arrow_type(member)):
-                raise needs_later(f"{path}.{member.name}", f"a packed member of type {arrow_type(member)}")
+                raise UnsupportedVersionError(
+                    f"column {path!r}: format 2.0 cannot store member {member.name!r} of type {arrow_type(member)} in "
+                    "a packed struct",
+                    column=f"{path}.{member.name}",
+                    version="2.0",
+                )
         return ValueWriter(field, cache_bytes, max_page_bytes, path)
     if field.is_struct:
         members = [

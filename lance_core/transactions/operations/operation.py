@@ -305,7 +305,9 @@ def check_fragments(fragments: object) -> None:
         InvalidTypeError: the argument is not such a list.
     """
     if not isinstance(fragments, list):
-        raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragments)}")
+        raise InvalidTypeError(f"fragments must be a list of FragmentMetadata, found {type(fragments).__name__}")
     for index, fragment in enumerate(fragments):
         if not isinstance(fragment, FragmentMetadata):
-            raise InvalidTypeError(f"fragments must be list[FragmentMetadata], but item {index} is {type(fragment)}")
+            raise InvalidTypeError(
+                f"fragments must be a list of FragmentMetadata, but item {index} is {type(fragment).__name__}"
+            )

@@ -122,7 +122,7 @@ def test_column_indices_override_the_schema_of_the_file(reader: FileReader) -> N
     assert found["renamed"].to_pylist() == list(range(NUM_ROWS))
     with pytest.raises(InvalidInputError, match=r"'renamed' \(id 77\) has no column"):
         reader.read_table([renamed])
-    with pytest.raises(InvalidInputError, match="column 99 does not exist; the file has 5"):
+    with pytest.raises(InvalidInputError, match="column index 99 does not exist; the file has 5"):
         reader.read_table([renamed], column_indices={77: 99})
 
 

@@ -150,7 +150,7 @@ def test_batch_sampler_without_rows_is_empty_and_without_a_size_is_refused() -> 
     empty = lance_core.sampler.ShardedFixedBatchSampler(0, 2)
     assert len(empty) == 0
     assert list(empty) == []
-    with pytest.raises(InvalidInputError, match="batch_size must be positive, got 0"):
+    with pytest.raises(InvalidInputError, match="batch_size must be positive, found 0"):
         lance_core.sampler.ShardedFixedBatchSampler(0, 2, total_num_rows=10)
 
 

@@ -79,7 +79,7 @@ def test_unsupported_types_are_refused_as_in_pylance(dtype: pa.DataType) -> None
 
 
 def test_value_that_is_not_a_schema_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, got int"):
+    with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, found int"):
         LanceSchema.from_pyarrow(5)
 
 

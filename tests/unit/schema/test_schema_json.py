@@ -61,7 +61,7 @@ def test_types_without_a_json_form_are_refused_as_in_pylance(dtype: pa.DataType)
 
 
 def test_value_that_is_not_a_schema_is_refused() -> None:
-    with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, got int"):
+    with pytest.raises(InvalidTypeError, match=r"must be a pyarrow\.Schema, found int"):
         schema_to_json(5)
     with pytest.raises(InvalidInputError, match="metadata of the schema is not valid UTF-8"):
         schema_to_json(pa.schema([], metadata={b"k": b"\xff"}))
