@@ -114,7 +114,9 @@ def build_shared_definitions(
     """
     check_names(declared)
     if not namespace.isidentifier():
-        raise InvalidInputError(f"invalid namespace {namespace!r}: expected letters, digits, and underscores")
+        raise InvalidInputError(
+            f"invalid namespace {namespace!r}: expected letters, digits, and underscores, not beginning with a digit"
+        )
     maintenance_jobs = build_maintenance_jobs(declared)
     return dg.Definitions(
         jobs=maintenance_jobs,

@@ -142,7 +142,7 @@ def delete_rows(**arguments: Any) -> None:
 
 _INDEX_OPTIONS: Final = (
     click.option("--name", "names", multiple=True, help="Name of an index; may be repeated. By default, all of them."),
-    click.option("--plan-digest", help="Digest that a dry run printed: fail if the dataset has changed since."),
+    click.option("--plan-digest", help="Digest that a dry run printed; the run fails if its own plan differs."),
 )
 
 
@@ -206,7 +206,7 @@ def check(*, only: tuple[str, ...], **arguments: Any) -> None:
 )
 @_options(_COMMON_OPTIONS, _DRY_RUN)
 def promote(**arguments: Any) -> None:
-    """Check a version, and move the tag by which the dataset is read to it if the checks pass."""
+    """Check a version and, if it passes, move the dataset's tag to it."""
     _run("promote", **arguments)
 
 

@@ -113,13 +113,17 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
         for job in definitions.resolve_all_job_defs()
         if job.tags.get(OPERATION_TAG) == operation and DATASET_TAG in job.tags
     }
+    if not jobs:
+        raise InvalidInputError(f"no declared dataset has a job for {operation}")
     if dataset is None and len(jobs) == 1:
         return next(iter(jobs.values()))
     if dataset is None:
         raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {sorted(jobs)}")
     job = jobs.get(dataset_name(dataset))
     if job is None:
-        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {sorted(jobs)}")
+        raise InvalidInputError(
+            f"dataset {dataset!r} is not declared, or has no job for {operation}; expected one of {sorted(jobs)}"
+        )
     return job
 
 

@@ -73,8 +73,8 @@ def check_key(declaration: DatasetDeclaration) -> None:
     for part in key_parts(declaration.key):
         if not _LEGAL_PART.fullmatch(part):
             raise InvalidInputError(
-                f"invalid asset key {'/'.join(key_parts(declaration.key))!r}: Dagster allows letters without accents, "
-                "digits, underscores, dashes, and dots in its parts"
+                f"invalid asset key {'/'.join(key_parts(declaration.key))!r}: each part must consist of ASCII "
+                "letters, digits, underscores, dashes, and dots"
             )
 
 

@@ -117,7 +117,8 @@ def build_promotion_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unr
         dg.define_asset_job(
             name=job_name("promote", declaration.name),
             selection=dg.AssetSelection.assets(dg.AssetKey(published_key(declaration))),
-            description=f"Check a version of {declaration.name}; if it passes, move {declaration.publish.tag} to it.",
+            description=f"Check a version of {declaration.name} and, if it passes, move the tag "
+            f"{declaration.publish.tag} to it.",
             tags=job_tags("promote", declaration.name),
         )
         for declaration in declarations

@@ -59,7 +59,8 @@ def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
     return dg.AssetSpec(
         dg.AssetKey(published_key(declaration)),
         deps=[dg.AssetKey(key_parts(declaration.key))],
-        description=f"The version of {declaration.name} that readers see by the tag {settings.tag}. "
+        description=f"The version of {declaration.name} to which the tag {settings.tag} points, which is the version "
+        "that readers of the tag see. "
         f"Required checks: {', '.join(settings.required_checks(declaration.checks))}.",
         metadata=published_metadata(declaration),
         group_name=declaration.group,

@@ -173,8 +173,8 @@ def _input_partitions(context: dg.OpExecutionContext, key: dg.AssetKey) -> list[
             keys = context.asset_partition_keys_for_input(name)
             return partitions_of(context.asset_partitions_def_for_input(name), keys)
     raise InvalidInputError(
-        f"partition_by selects rows of partitions, but this step does not depend on partitions of "
-        f"{key.to_user_string()}; read all rows, or add the partitioned asset to its deps"
+        "partition_by requires a dependency on a partitioned asset, but this step does not depend on partitions of "
+        f"{key.to_user_string()}; omit partition_by to read all rows, or add the partitioned asset to the step's deps"
     )
 
 

@@ -62,20 +62,23 @@ class FragmentFigures:
         return len(self.ids)
 
     def small(self, policy: CompactionPolicy) -> npt.NDArray[np.bool_]:
-        """Return which fragments are below both targets of a policy: rows, deleted rows included, and bytes."""
+        """Return a mask of the fragments that are below both targets of a policy.
+
+        These are the number of rows, including deleted rows, and the size in bytes.
+        """
         small: npt.NDArray[np.bool_] = self.rows < policy.target_rows_per_fragment
         if policy.target_bytes_per_fragment is not None:
             small &= self.num_bytes < policy.target_bytes_per_fragment
         return small
 
     def mergeable(self, policy: CompactionPolicy) -> npt.NDArray[np.bool_]:
-        """Return which fragments are small and next to another small one: only neighbors are merged."""
+        """Return a mask of the small fragments that are next to another small one: only neighbors are merged."""
         small = self.small(policy)
         padded = np.pad(small, 1)
         return small & (padded[:-2] | padded[2:])
 
     def worn(self, policy: DeletionPolicy) -> npt.NDArray[np.bool_]:
-        """Return which fragments have a higher fraction of deleted rows than a policy allows."""
+        """Return a mask of the fragments that have a higher fraction of deleted rows than a policy allows."""
         deleted, rows = self.deleted_rows.astype(np.float32), self.rows.astype(np.float32)
         # The planner compares in single precision, as the reference does.
         fraction = np.divide(deleted, rows, out=np.zeros_like(deleted), where=rows > 0)

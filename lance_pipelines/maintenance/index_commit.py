@@ -200,7 +200,9 @@ def _work_on(branch: PylanceBranch, plan: PlannedIndices, declared: Sequence[Ind
     for work in plan.works:
         if work.action in (IndexAction.BUILD, IndexAction.REPLACE):
             if work.name not in wanted:
-                raise InvalidInputError(f"{plan.uri}: index {work.name!r} is planned, but no longer declared")
+                raise InvalidInputError(
+                    f"{plan.uri}: index {work.name!r} is planned, but no longer declared; start a new run"
+                )
             branch.build(wanted[work.name])
     for action in (IndexAction.UPDATE, IndexAction.RETRAIN):
         names = [work.name for work in plan.works if work.action is action]

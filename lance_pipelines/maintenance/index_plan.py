@@ -10,8 +10,8 @@ built                   only with ``replace``                                  i
 ======================  =====================================================  =====================================
 
 Indices that are not declared, because other programs built them, are updated like the others. The digest of a plan
-covers the version, its indices, and the work. A run that is given the digest of a dry run refuses to start if its own
-plan has another one: the dataset has changed since.
+covers the version, its indices, and the work. A run that is given the digest of a dry run fails if the digest of its
+own plan is different, because the dataset, the declared indices, or the run's options have changed since.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ class IndexForecast:
         if digest is not None and digest != self.digest:
             raise InvalidInputError(
                 f"{self.uri}: the plan for version {self.version} has the digest {self.digest}, expected {digest}; the "
-                "dataset has changed since the dry run, so review the plan again",
+                "dataset, the declared indices, or the run's options have changed since the dry run. Run another dry "
+                "run and review its plan.",
                 expected=digest,
                 found=self.digest,
                 version=self.version,

@@ -1,8 +1,8 @@
 """Builds and updates indices with pylance, the optional extra of this project; no other module imports it.
 
 pylance works on a branch of the dataset, so it never writes to the dataset's own versions; ``index_commit.py`` moves
-the results. Errors of pylance become typed errors of one line. pylance leaves out an index that it cannot read, and
-only logs a warning; therefore the caller checks what the branch's indices cover afterward.
+the results. Errors of pylance become typed errors with one-line messages. pylance leaves out an index that it cannot
+read, and only logs a warning; therefore the caller checks what the branch's indices cover afterward.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class PylanceBranch:
 
         Raises:
             NotSupportedError: pylance is not installed.
+            InvalidInputError: pylance rejects the location, the branch, or an option.
             StorageError: pylance cannot open the branch.
         """
         if missing_extra():
@@ -87,6 +88,7 @@ class PylanceBranch:
             retrain: whether to train the indices anew, with their recorded parameters; only for vector indices.
 
         Raises:
+            InvalidInputError: pylance rejects the update.
             StorageError: the indices could not be updated.
         """
         with _typed_errors(f"cannot update indices {', '.join(names)}"):

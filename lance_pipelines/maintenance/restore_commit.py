@@ -1,7 +1,7 @@
 """Commits a restore exactly once, and only if no rows have changed since it was planned.
 
-A restore discards all later changes. Changes that were not known when the plan was made must not be discarded without
-anybody having seen them, so the restore is then refused. A compaction in the meantime does not matter.
+A restore discards all later changes. Changes that were not known when the plan was made must not be discarded
+unseen, so the restore is then refused. A compaction in the meantime does not matter.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _find_commit(planned: PlannedRestore, dataset: lance_core.LanceDataset) -> i
             return version
         if transaction is None or MAY_CHANGE_ROWS.get(transaction.operation.arm, True):
             raise RetryableCommitConflictError(
-                f"{planned.uri}: version {version} changed rows after the restore of version {planned.version} was "
-                f"planned on version {planned.read_version}; nothing was restored; start a new run to discard this "
-                "change, too",
+                f"{planned.uri}: version {version}, which may have changed rows, was committed after the restore of "
+                f"version {planned.version} was planned on version {planned.read_version}; nothing was restored; start "
+                "a new run to discard this change as well",
                 uri=planned.uri,
                 version=version,
             )

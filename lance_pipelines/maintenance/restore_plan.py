@@ -23,7 +23,7 @@ class RestoreForecast:
         uri: the dataset's location.
         before: statistics of the latest version.
         restored: statistics of the version to restore.
-        has_work: whether the rows or columns of the two versions differ.
+        has_work: whether the two versions differ in their columns, data files, deleted rows, or overlays.
     """
 
     uri: str

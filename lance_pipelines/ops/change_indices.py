@@ -22,7 +22,7 @@ from lance_pipelines.runs.dead_runs import stop_watching
 __all__ = ["build_index_commit_op", "build_indices_op"]
 
 _MAX_AGE: Final = timedelta(days=7)
-"""Age from which the branch of a run is deleted that this instance does not know."""
+"""Age at which the branch of a run that this instance does not know is deleted."""
 
 
 def build_indices_op(declaration: DatasetDeclaration) -> dg.OpDefinition:

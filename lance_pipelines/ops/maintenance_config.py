@@ -157,7 +157,7 @@ class IndexConfig(MaintenanceConfig):
     names: list[str] | None = Field(default=None, description="Names of the indices; by default, all of them.")
     plan_digest: str | None = Field(
         default=None,
-        description="Digest that a dry run printed: the run fails if its own plan is a different one, because the "
+        description="Digest that a dry run printed; the run fails if its own plan differs, for example because the "
         "dataset has changed since.",
     )
 

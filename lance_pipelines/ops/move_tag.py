@@ -29,7 +29,7 @@ def build_tag_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"{declaration.name}__move_tag",
-        description=f"Moves the tag by which {declaration.name} is read to the checked version.",
+        description=f"Moves the tag of {declaration.name} to the checked version.",
         ins={"plan": dg.In(str, description="The planned promotion, as JSON.")},
         out=dg.Out(dg.Nothing, is_required=False),
         pool=commit_pool(declaration.name),

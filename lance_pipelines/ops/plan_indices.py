@@ -85,7 +85,8 @@ def _plan(
     if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     if forecast.problem:
-        raise NotSupportedError(f"{forecast.headline()}, but {forecast.problem}")
+        names = ", ".join(work.name for work in forecast.works)
+        raise NotSupportedError(f"{uri} version {forecast.version}: cannot change {names}: {forecast.problem}")
     context.log.info(forecast.headline())
     planned = PlannedIndices(
         update_id=str(uuid.uuid4()),

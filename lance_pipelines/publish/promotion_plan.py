@@ -62,8 +62,9 @@ class PromotionForecast:
         place = f"{self.uri} version {self.candidate.version}"
         if self.published is not None and not self.has_work:
             return f"{place}: nothing to do (tag {self.tag} refers to version {self.published.version})"
-        now = "does not exist" if self.published is None else f"refers to version {self.published.version}"
-        return f"{place}: tag {self.tag}, which {now}, will be moved to it"
+        if self.published is None:
+            return f"{place}: tag {self.tag} will be created for it"
+        return f"{place}: tag {self.tag}, which refers to version {self.published.version}, will be moved to it"
 
     def table(self) -> str:
         """Return the output of a dry run."""

@@ -44,8 +44,8 @@ class PublishSettings:
     def __post_init__(self) -> None:
         if not _TAG.fullmatch(self.tag) or self.tag.endswith(".lock"):
             raise InvalidInputError(
-                f"publish: invalid tag {self.tag!r}: expected letters without accents, digits, '-', and '_', with "
-                "single dots between them"
+                f"publish: invalid tag {self.tag!r}: expected ASCII letters, digits, '-', and '_', "
+                "optionally separated by single dots, and not ending in '.lock'"
             )
         if isinstance(self.checks, str):
             raise InvalidInputError(f"publish: checks must be a list, found {self.checks!r}; write [{self.checks!r}]")
@@ -54,7 +54,7 @@ class PublishSettings:
         """Return the names of the checks that a version must pass, in the order in which they are evaluated.
 
         Raises:
-            InvalidInputError: there is none, or the dataset does not have one of them.
+            InvalidInputError: no check is required, or the dataset does not have one of the checks.
         """
         if self.checks is None:
             required = tuple(name for name in checks.names if checks.severity(name) is Severity.ERROR)
@@ -64,5 +64,8 @@ class PublishSettings:
                 raise InvalidInputError(f"publish: unknown checks {unknown}; the dataset has {list(checks.names)}")
             required = tuple(name for name in checks.names if name in self.checks)
         if not required:
-            raise InvalidInputError("publish: no check is required; versions would be published unchecked")
+            raise InvalidInputError(
+                "publish: no check is required, so versions would be published unchecked; name at least one check in "
+                "checks, or give one the severity 'error'"
+            )
         return required

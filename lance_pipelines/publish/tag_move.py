@@ -34,10 +34,18 @@ class PromotionReport:
     found: int | None
     has_changed: bool
 
+    @property
+    def before(self) -> int | None:
+        """The version that had the tag before it was moved; None if the tag did not exist.
+
+        If an earlier attempt moved the tag, this is the version that had it when the plan was made.
+        """
+        return self.planned.published if self.found == self.planned.version else self.found
+
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the promotion for an event, without the version's statistics."""
         planned = self.planned
-        before = {} if planned.published is None else {"lance/published_before": planned.published}
+        before = {} if self.before is None else {"lance/published_before": self.before}
         return {
             "lance/summary": self.headline(),
             "lance/tag": planned.tag,
@@ -48,7 +56,7 @@ class PromotionReport:
     def headline(self) -> str:
         """Return the summary of the event: the tag and its versions."""
         planned = self.planned
-        moved = "" if planned.published is None else f"v{planned.published} → "
+        moved = "" if self.before is None else f"v{self.before} → "
         return f"promote: {planned.tag} {moved}v{planned.version}"
 
     def summary(self) -> str:
@@ -57,8 +65,8 @@ class PromotionReport:
         place = f"{planned.uri} version {planned.version}"
         if not self.has_changed:
             return f"{place}: nothing to do (tag {planned.tag} refers to version {self.found})"
-        before = "created" if planned.published is None else f"moved from version {planned.published}"
-        return f"{place}: tag {planned.tag} was {before}; passed: {', '.join(planned.passed)}"
+        change = "created" if self.before is None else f"moved from version {self.before}"
+        return f"{place}: tag {planned.tag} was {change}; passed: {', '.join(planned.passed)}"
 
 
 def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | None = None) -> PromotionReport:
@@ -88,9 +96,10 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
     if found == planned.version:
         return PromotionReport(planned=planned, found=found, has_changed=found != planned.published)
     if planned.is_explicit and found != planned.published:
+        now = "deleted" if found is None else f"moved to version {found}"
         raise RefConflictError(
-            f"{planned.uri}: tag {planned.tag} was moved from version {planned.published} to version {found} after the "
-            f"promotion of version {planned.version} was planned; start a new run",
+            f"{planned.uri}: tag {planned.tag} was {now} after the promotion of version {planned.version} was planned; "
+            "start a new run",
             tag=planned.tag,
             version=found,
         )

@@ -121,7 +121,7 @@ class Reader:
     def _open_tagged(
         self, step: StepExecutionContext, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None, tag: str
     ) -> lance_core.LanceDataset:
-        """Return a handle to the version with a tag; a repeated attempt of the step reads the same version again."""
+        """Return a handle to the version with a tag; a retry of the step reads the same version again."""
         earlier = next(_earlier_tagged_reads(step, key, uri, tag), None)
         for _ in range(_MAX_ATTEMPTS):
             version = tag if earlier is None else earlier

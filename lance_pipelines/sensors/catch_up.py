@@ -67,7 +67,7 @@ class Mark:
         version: the version last seen.
         stamp: size and modification time of the version's manifest.
         content: digest of the version's content.
-        data_version: the data version of the version last seen.
+        data_version: the version's Dagster data version.
     """
 
     version: int

@@ -24,9 +24,10 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
 
 INDICES: Final = MaintenanceKind(
     sensor="index_sensor",
-    description="Requests updates of indices that do not cover enough rows or fragments according to the policies.",
+    description="Requests updates of indices that do not cover enough rows or fragments according to the policies, and "
+    "builds of declared indices.",
     op="optimize_indices",
-    # A rewrite of indexed fragments would make the work in vain.
+    # A rewrite of indexed fragments would undo the work.
     excludes=(INGEST, "compact", "materialize_deletions", "build_index", "optimize_indices"),
     examine=_examine,
 )

@@ -1,4 +1,4 @@
-"""Sends narrow rows to the workers without Spark's count of the bytes of each batch, which takes longer than the rows.
+"""Sends narrow rows to the workers without Spark's count of bytes, which takes longer than sending the rows.
 
 A batch of rows is limited by ``spark.sql.execution.arrow.maxRecordsPerBatch``, because Spark and the worker both hold
 several of them, and by ``maxBytesPerBatch``, because rows may be of any size. For the second limit, Spark computes the
@@ -49,8 +49,9 @@ _UNCOUNTED: Final = 2**31 - 1
 def marked_rows(frame: DataFrame, target: pa.Schema) -> DataFrame | None:
     """Return the frame with the additional column :data:`_WIDE`; None if its batches must be counted.
 
-    They must be counted if rows are wide because of their types, have columns of nested types other than vectors, or if
-    the session does not limit the number of rows in a batch.
+    They must be counted if the types alone make every row wide, if a column has a nested type other than a vector, if
+    column names are ambiguous, or if the session does not limit the number of rows in a batch. A frame without a limit
+    of bytes needs no mark, so None is returned for it, too.
 
     Args:
         frame: the rows.
@@ -117,7 +118,7 @@ class NarrowBatches:
         self.is_stopped = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield each batch. Its last column, if it is the mark, is left to whoever selects columns by name."""
+        """Yield each batch. It keeps the mark as its last column; the caller selects the others by name."""
         for batch in self._batches:
             if batch.schema.names[-1:] == [_WIDE] and batch.column(batch.num_columns - 1).true_count:
                 self.is_stopped = True
@@ -135,7 +136,7 @@ def _fixed_bytes(data_type: pa.DataType) -> int | None:
 
 @dataclass
 class _Mode:
-    """Which jobs of a session are running: those with, or those without the count."""
+    """Which jobs of a session are running: those with the count, or those without it."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     running: Counter[bool] = field(default_factory=Counter)

@@ -1,7 +1,8 @@
 """The Arrow schema with which a DataFrame is written.
 
 A new table stores each column with the type that ``types.py`` determines, except that a declared *vector column* (an
-array of numbers) becomes a fixed-size list. Rows that are added to a table are written with the table's own types.
+array of integers or floating-point numbers) becomes a fixed-size list. Rows that are added to a table are written with
+the table's own types.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def plan_target_schema(
 
     Raises:
         InvalidInputError: the DataFrame has no columns, a repeated name, or an invalid name, a vector column is not an
-            array of numbers, or the metadata of a column declares a type that does not fit.
+            array of integers or floating-point numbers, or the metadata of a column declares a type that does not fit.
         NotSupportedError: a column's type is not supported.
         SchemaMismatchError: the DataFrame does not fit the dataset.
     """
@@ -113,7 +114,7 @@ def _with_vectors(schema: pa.Schema, vector_columns: Mapping[str, int]) -> pa.Sc
         field = schema.field(index)
         if not pa.types.is_list(field.type) or field.type.value_type not in _VECTOR_ITEMS:
             raise InvalidInputError(
-                f"vector column {name!r} must be an array of numbers, found {field.type}",
+                f"vector column {name!r} must be an array of integers or floating-point numbers, found {field.type}",
                 column=name,
                 found=str(field.type),
             )

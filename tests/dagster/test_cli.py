@@ -187,7 +187,13 @@ def test_a_command_requires_a_dataset_name_when_several_are_declared(module, uri
     assert done.stderr == expected
     assert run("compact", "--dataset", "trips", "-m", name).stdout.startswith("trips: ")
     done = run("compact", "--dataset", "drips", "-m", name)
-    assert done.stderr == "FAILED compact: dataset 'drips' is not declared; expected one of ['events', 'trips']\n"
+    expected = "dataset 'drips' is not declared, or has no job for compact; expected one of ['events', 'trips']"
+    assert done.stderr == f"FAILED compact: {expected}\n"
+
+
+def test_an_operation_for_which_no_dataset_has_a_job_is_refused(module) -> None:
+    done = run("promote", "-m", module("events"))
+    assert (done.exit_code, done.stderr) == (1, "FAILED promote: no declared dataset has a job for promote\n")
 
 
 def test_a_module_with_a_decorated_definitions_function_runs(module) -> None:

@@ -124,7 +124,7 @@ def test_a_plan_digest_is_refused_after_the_dataset_has_changed(lake, capsys) ->
     digest = capsys.readouterr().out.partition("Plan digest: ")[2].split()[0]
     lance_core.write_dataset(rows(300, 310), lake.uri, mode="append")
     result = lake.run(plan_digest=digest)
-    assert f"expected {digest}; the dataset has changed since the dry run" in headline(result)
+    assert f"expected {digest}; the dataset, the declared indices, or" in headline(result)
     assert lake.indexed() == {}
 
 
@@ -138,7 +138,8 @@ def test_without_pylance_the_job_fails_in_its_first_step_and_a_dry_run_says_so(l
     result = lake.run()
     assert executed(result) == STEPS[:1]
     assert headline(result).endswith(
-        "but the package pylance is not installed: pip install 'lance-pipelines[pylance]' [NotSupportedError]"
+        "version 1: cannot change id_idx: the package pylance is not installed: "
+        "pip install 'lance-pipelines[pylance]' [NotSupportedError]"
     )
     assert lake.run(dry_run=True).success
     assert "This plan cannot be executed here: the package pylance is not installed" in capsys.readouterr().out
@@ -243,7 +244,7 @@ def test_job_execute_updates_all_kinds_of_indices(command_line, lake) -> None:
     [
         ({"name": "id_idx"}, 'Received unexpected config entry "name" at path root:ops:plan_indices:config'),
         ({"names": ["x"]}, "events: unknown index 'x'; the indices are: id_idx, text_idx, vector_idx, kind_idx"),
-        ({"plan_digest": "0"}, "expected 0; the dataset has changed since the dry run"),
+        ({"plan_digest": "0"}, "expected 0; the dataset, the declared indices, or"),
         ({"uri": "/no/such/table"}, "events: no dataset exists at /no/such/table"),
         ({"dry_run": None}, "dry_run is null; expected true or false"),
     ],

@@ -130,7 +130,7 @@ def test_a_dry_run_checks_and_prints_the_plan_without_moving_the_tag(uri, instan
     assert promote(instance, uri, dry_run=True).success
     assert tagged(uri) is None
     out = capsys.readouterr().out
-    first = f"promote {uri} version 1: tag prod, which does not exist, will be moved to it\n"
+    first = f"promote {uri} version 1: tag prod will be created for it\n"
     assert out.startswith(f"lake__events: {first}")
     assert out.endswith("Passed: rows, key_unique.\nDry run: nothing was changed.\n")
     append(uri, 2)
@@ -289,11 +289,19 @@ def test_a_repeated_move_reports_the_move_of_the_first_attempt(three_versions) -
     assert [move_tag(planned).has_changed for _ in range(2)] == [True, True]
 
 
+def test_a_move_after_another_promotion_reports_the_version_that_had_the_tag(three_versions) -> None:
+    slow, fast = plan(three_versions, 3), plan(three_versions, 2)
+    move_tag(fast)
+    report = move_tag(slow)
+    assert report.headline() == "promote: prod v2 → v3"
+    assert "version 3: tag prod was moved from version 2; passed: " in report.summary()
+
+
 def test_a_tag_that_was_moved_since_the_plan_is_not_moved_back(three_versions) -> None:
     move_tag(plan(three_versions, 2))
     back = plan(three_versions, 1, published=2, is_explicit=True)
     move_tag(plan(three_versions, 3, published=2))
-    with pytest.raises(RefConflictError, match="tag prod was moved from version 2 to version 3 after the promotion of"):
+    with pytest.raises(RefConflictError, match="tag prod was moved to version 3 after the promotion of"):
         move_tag(back)
     assert tagged(three_versions) == 3
 

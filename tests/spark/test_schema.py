@@ -93,9 +93,11 @@ def test_vector_columns_become_fixed_size_lists(item: T.DataType) -> None:
 
 @pytest.mark.parametrize("item", [T.StringType(), T.ArrayType(T.FloatType())], ids=str)
 def test_a_vector_column_that_is_not_numeric_is_refused(item: T.DataType) -> None:
-    with pytest.raises(InvalidInputError, match="'v' must be an array of numbers"):
+    with pytest.raises(InvalidInputError, match="'v' must be an array of integers or floating-point numbers"):
         plan_target_schema(struct(v=T.ArrayType(item)), {"v": 3}, None)
-    with pytest.raises(InvalidInputError, match="'v' must be an array of numbers, found double"):
+    with pytest.raises(
+        InvalidInputError, match="'v' must be an array of integers or floating-point numbers, found double"
+    ):
         plan_target_schema(struct(v=T.DoubleType()), {"v": 3}, None)
 
 

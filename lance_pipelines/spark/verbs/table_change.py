@@ -189,7 +189,12 @@ class TableChange:
         try:
             discard_files(self._dataset.uri, self.file_token, keep=keep, storage_options=self._dataset.storage_options)
         except LanceError as error:
-            _logger.warning("superfluous files could not be removed (*%s.lance): %s", self.file_token, error)
+            _logger.warning(
+                "%s: could not remove unneeded data files matching '*%s.lance': %s",
+                self._dataset.uri,
+                self.file_token,
+                error,
+            )
 
 
 def execute_on(

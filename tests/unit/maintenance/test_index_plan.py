@@ -112,7 +112,9 @@ def test_digest_changes_with_every_version_and_is_the_same_without_one(uri) -> N
     forecast(uri, OPTIMIZE, BTREE).require(reviewed.digest)
     forecast(uri, OPTIMIZE, BTREE).require(None)
     lance_core.dataset(uri).delete("id = 1")
-    with pytest.raises(InvalidInputError, match="the dataset has changed since the dry run, so review the plan again"):
+    with pytest.raises(
+        InvalidInputError, match=r"or the run's options have changed since the dry run\. Run another dry run"
+    ):
         forecast(uri, OPTIMIZE, BTREE).require(reviewed.digest)
 
 
