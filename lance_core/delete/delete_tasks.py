@@ -107,7 +107,8 @@ class DeleteTasks:
 
         Args:
             dataset: a handle to the version to plan on.
-            num_tasks: maximum number of tasks for fragments of the version, and again for new fragments; at least 1.
+            num_tasks: maximum number of tasks for the fragments of the version; the same limit applies separately to
+                ``new_fragments``. At least 1.
             new_fragments: fragments that are about to be added; a replacement checks their rows.
 
         Raises:

@@ -5,5 +5,5 @@ the nodes of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the
 and builds a tree of ``expressions``, which can be evaluated. ``predicate`` is the entry point.
 
 SQL that ``reading`` or ``binding`` refuses is evaluated by DataFusion: ``sql_text`` prepares the text, ``literals``
-gives literals the types of columns, and ``engine`` plans and evaluates.
+gives literals the types of columns, and ``engine`` plans and evaluates the expressions.
 """

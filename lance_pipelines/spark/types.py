@@ -1,4 +1,4 @@
-"""The types of Spark, and how Lance stores them: one table for each direction.
+"""Maps types of Spark to the Arrow types that Lance stores, and stored types to types of Spark.
 
 Spark passes each column to Python with a fixed Arrow type, its *natural* type, which is also what a new table stores.
 A table may store other types. They are read as the Spark type that can represent all of their values, and the schema of
