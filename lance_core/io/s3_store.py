@@ -70,7 +70,7 @@ class S3Store:
         read_costs: costs of reading.
 
     Attributes:
-        counters: counts of the requests that read or write the content of objects; a request and its retries count once.
+        counters: counts of the requests that read or write object contents; a request and its retries count as one.
     """
 
     def __init__(self, client: S3Client, bucket: str, read_costs: ReadCosts = REMOTE_COSTS) -> None:
