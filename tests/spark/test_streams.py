@@ -200,12 +200,14 @@ os.killpg(0, signal.SIGKILL)
 """
 
 
-@pytest.mark.slow
-def test_a_query_that_is_killed_five_times_writes_every_epoch_once(uri: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "num_kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.soak)]
+)
+def test_a_query_that_is_killed_repeatedly_writes_every_epoch_once(uri: str, tmp_path: Path, num_kills: int) -> None:
     for number in range(20):
         append(uri, number)
     sink, checkpoint = f"{uri}_copy", tmp_path / "checkpoint"
-    for run in range(1, 6):
+    for run in range(1, num_kills + 1):
         ended = subprocess.run(
             [sys.executable, "-c", KILLED_QUERY, uri, sink, str(checkpoint), str(run)],
             capture_output=True,
@@ -219,5 +221,5 @@ def test_a_query_that_is_killed_five_times_writes_every_epoch_once(uri: str, tmp
         last.unlink()
         (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
     rows = ids(sink)
-    assert len(rows) == len(set(rows)) > 8
+    assert len(rows) == len(set(rows)) > 2 * (num_kills - 1)
     assert rows == list(range(len(rows)))
