@@ -287,7 +287,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"source": {"format": "csv", "paths": "/x"}}, "source.paths: expected a list, found '/x'", "'/x' is not of type"),
     ({"source": {"format": "csv"}}, "source: source format csv requires at least one path", ""),
     ({"max_rows_per_file": "many"}, "max_rows_per_file: expected an integer, found 'many'", "'many' is not of type"),
-    ({"key": "lake/c d"}, "key: invalid asset key 'lake/c d': Dagster allows", ""),
+    ({"key": "lake/c d"}, "key: invalid asset key 'lake/c d': each part must consist of ASCII letters", ""),
     ({"mode": "upsert", "upsert_by": 3}, "upsert_by: expected text or a list, found 3", "3 is not"),
     ({"max_rows_per_file": True}, "max_rows_per_file: expected an integer, found True", "True is not of type"),
     ({"max_rows_per_file": 0}, "dataset trips: max_rows_per_file must be at least 1, found 0", ""),

@@ -294,10 +294,7 @@ def test_files_with_unusual_section_offsets_and_padding_are_read(tmp_path: Path)
         (pa.field("x", pa.map_(pa.string(), pa.int8())), [[("a", 1)]], "2.2"),
         (pa.field("x", pa.list_(pa.struct([("a", pa.int8())]), 2)), [[{"a": 1}, {"a": 2}]], "2.2"),
         (PACKED, [PACKED_ROW, None], "2.1"),
-        (PACKED, [{**PACKED_ROW, "a": None}], "2.1"),
-        (PACKED, [{**PACKED_ROW, "v": [None, 1.0]}], "2.1"),
         (pa.field("x", pa.struct([("a", pa.string())]), metadata={"packed": "true"}), [{"a": "x"}], "2.2"),
-        (pa.field("x", pa.struct([("a", pa.bool_())]), metadata={"packed": "TRUE"}), [{"a": True}], "2.1"),
     ],
 )
 def test_types_that_2_0_cannot_store_are_refused_with_a_suggested_version(
@@ -305,6 +302,27 @@ def test_types_that_2_0_cannot_store_are_refused_with_a_suggested_version(
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
     with pytest.raises(UnsupportedVersionError, match=version.replace(".", r"\.")):
+        write_ours(tmp_path / "ours.lance", [table])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("field", "rows", "words"),
+    [
+        (PACKED, [{**PACKED_ROW, "a": None}], "nulls in the members of a packed struct"),
+        (PACKED, [{**PACKED_ROW, "v": [None, 1.0]}], "nulls in the members of a packed struct"),
+        (
+            pa.field("x", pa.struct([("a", pa.bool_())]), metadata={"packed": "TRUE"}),
+            [{"a": True}],
+            "member 'a' of type bool in a packed struct",
+        ),
+    ],
+)
+def test_packed_structs_that_no_version_can_store_are_refused_in_2_0(
+    tmp_path: Path, field: pa.Field, rows: list[object], words: str
+) -> None:
+    table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
+    with pytest.raises(UnsupportedVersionError, match=words):
         write_ours(tmp_path / "ours.lance", [table])
     assert not list(tmp_path.iterdir())
 

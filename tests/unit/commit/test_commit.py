@@ -171,7 +171,7 @@ def test_commit_conflicts_raise_incompatible_or_retryable_errors(table: str) -> 
         ({"fields": []}, "0 fields and 2 column indices"),
         ({"fields": [], "column_indices": []}, "no field of the table"),
         ({"column_indices": []}, "2 fields and 0 column indices"),
-        ({"column_indices": [0, 5]}, "column 5"),
+        ({"column_indices": [0, 5]}, "column index 5"),
         ({"fields": [0, 0]}, "twice"),
         ({"fields": [0, 9]}, r"field ids \[9\]"),
         ({"fields": [1, 0]}, "field 1 is 'a'"),
