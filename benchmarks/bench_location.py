@@ -41,7 +41,7 @@ def declare(directory, num_datasets):
 
 defs = build_definitions(declare(Path(__file__).parent, NUM_DATASETS))
 """
-SENSORS: Final = ("version", "compaction", "deletion", "cleanup")
+SENSORS: Final = ("version", "compaction", "deletion", "cleanup", "index")
 
 Result = TypeVar("Result")
 
