@@ -8,17 +8,21 @@ repeated commit takes effect only once.
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import pyarrow as pa
-from pydantic import PlainValidator
+from pydantic import PlainSerializer, PlainValidator
 
 from lance_pipelines.ingest.declaration import WriteMode
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 __all__ = ["StagedWrite"]
+
+
+def _encoded(schema: pa.Schema) -> str:
+    """Return a schema as base64-encoded Arrow IPC."""
+    return base64.b64encode(schema.serialize()).decode("ascii")
 
 
 def _schema(encoded: object) -> pa.Schema:
@@ -32,7 +36,7 @@ def _schema(encoded: object) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedWrite:
+class StagedWrite(StepMessage):
     """Fragments that have been written but not yet committed.
 
     Attributes:
@@ -65,7 +69,7 @@ class StagedWrite:
     mode: WriteMode
     read_version: int
     read_transaction: str | None
-    schema: Annotated[pa.Schema, PlainValidator(_schema)]
+    schema: Annotated[pa.Schema, PlainValidator(_schema), PlainSerializer(_encoded)]
     fragments: tuple[dict[str, Any], ...]
     rows_counted: int
     rows_written: int
@@ -76,18 +80,3 @@ class StagedWrite:
     keys: tuple[str, ...] = ()
     data_storage_version: str | None = None
     number: int = 0
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document, with the schema as base64-encoded Arrow IPC."""
-        document = {name: getattr(self, name) for name in self.__slots__}
-        document["schema"] = base64.b64encode(self.schema.serialize()).decode("ascii")
-        return json.dumps(document, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

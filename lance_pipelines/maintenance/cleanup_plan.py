@@ -6,9 +6,7 @@ slot: between the steps, a version may have been tagged or committed.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 import lance_core.metadata
@@ -16,7 +14,7 @@ from lance_core.metadata import FileKind, PathState, plan_cleanup
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.policy import CleanupPolicy
 from lance_pipelines.progress import Progress
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +155,7 @@ class CleanupForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCleanup:
+class PlannedCleanup(StepMessage):
     """The message from the plan step to the step that removes files.
 
     Attributes:
@@ -169,19 +167,6 @@ class PlannedCleanup:
     uri: str
     policy: CleanupPolicy
     data_version: str
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document, with durations in seconds."""
-        return json.dumps(asdict(self), sort_keys=True, default=timedelta.total_seconds)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)
 
 
 def files_left_alone(plan: CleanupPlan) -> dict[str, int]:

@@ -34,6 +34,16 @@ class CleanupReport:
     stats: CleanupStats
 
     @property
+    def op(self) -> str:
+        """The operation."""
+        return "cleanup"
+
+    @property
+    def version(self) -> int:
+        """The latest version."""
+        return self.plan.read_version
+
+    @property
     def has_changed(self) -> bool:
         """Whether anything was removed."""
         stats = self.stats

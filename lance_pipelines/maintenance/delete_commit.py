@@ -51,6 +51,16 @@ class DeleteReport:
     attempts: int
 
     @property
+    def op(self) -> str:
+        """The operation."""
+        return "delete_rows"
+
+    @property
+    def version(self) -> int:
+        """The version after the delete."""
+        return self.after.version
+
+    @property
     def has_changed(self) -> bool:
         """Whether rows were deleted."""
         return self.rows_deleted != 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
     from lance_core.metadata import DeletePlan
@@ -92,7 +91,7 @@ class DeleteForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedDelete:
+class PlannedDelete(StepMessage):
     """The message from the plan step to the step that deletes rows.
 
     Attributes:
@@ -112,16 +111,3 @@ class PlannedDelete:
     before: TableHealth
     run_id: str
     step_key: str
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

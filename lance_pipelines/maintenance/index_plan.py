@@ -28,7 +28,7 @@ from lance_core.metadata import index_coverage
 from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.index_declaration import VECTOR_DETAILS
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -297,7 +297,7 @@ class _Planner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedIndices:
+class PlannedIndices(StepMessage):
     """The message from the plan step to the build step.
 
     Attributes:
@@ -320,22 +320,9 @@ class PlannedIndices:
     run_id: str
     step_key: str
 
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedIndices:
+class StagedIndices(StepMessage):
     """The output of the build step: a branch of the dataset that has the new indices. No version refers to them yet.
 
     Attributes:
@@ -347,16 +334,3 @@ class StagedIndices:
     plan: PlannedIndices
     branch: str
     seconds: float
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

@@ -38,6 +38,16 @@ class RestoreReport:
     rows: int
     repeated: bool
 
+    @property
+    def op(self) -> str:
+        """The operation."""
+        return "restore"
+
+    @property
+    def uri(self) -> str:
+        """The dataset's location."""
+        return self.planned.uri
+
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the restore for an event, without the version's statistics."""
         return {

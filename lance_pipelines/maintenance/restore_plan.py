@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
     from lance_pipelines.maintenance.health import TableHealth
@@ -66,7 +65,7 @@ class RestoreForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRestore:
+class PlannedRestore(StepMessage):
     """The message from the plan step to the step that restores.
 
     Attributes:
@@ -86,16 +85,3 @@ class PlannedRestore:
     read_version: int
     run_id: str
     step_key: str
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

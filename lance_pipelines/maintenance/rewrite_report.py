@@ -62,6 +62,11 @@ class RewriteReport:
     repeated: bool
 
     @property
+    def version(self) -> int:
+        """The version after the job."""
+        return self.after.version
+
+    @property
     def has_changed(self) -> bool:
         """Whether anything was replaced."""
         return self.groups > 0

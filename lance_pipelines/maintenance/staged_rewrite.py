@@ -1,8 +1,5 @@
 """The messages between the steps of a rewriting job: the plan, and the results.
 
-They are plain data and are passed as JSON, because the steps may run in different processes, and a step may be
-repeated.
-
 ``PlannedRewrite`` contains the version that the plan is based on. Workers read the old fragments at that version, and
 the commit is checked for conflicts with all later versions.
 """
@@ -10,18 +7,17 @@ the commit is checked for conflicts with all later versions.
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Any, Self
 
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 __all__ = ["PlannedRewrite", "StagedRewrite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRewrite:
+class PlannedRewrite(StepMessage):
     """The message from the plan step to the rewrite step.
 
     Attributes:
@@ -46,22 +42,9 @@ class PlannedRewrite:
     run_id: str
     step_key: str
 
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRewrite:
+class StagedRewrite(StepMessage):
     """The output of the rewrite step. No version refers to the new files yet.
 
     Attributes:
@@ -78,16 +61,3 @@ class StagedRewrite:
     def of(cls, plan: PlannedRewrite, file_token: str, results: tuple[str, ...]) -> Self:
         """Return the message for a plan and its results."""
         return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results)
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

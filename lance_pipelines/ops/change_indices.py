@@ -7,17 +7,14 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.events.commit_events import dataset_observation
-from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.index_commit import commit_staged_indices, remove_leftover_branches, stage_indices
 from lance_pipelines.maintenance.index_plan import PlannedIndices, StagedIndices
-from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
+from lance_pipelines.maintenance.index_report import IndexReport
+from lance_pipelines.ops.commit_step import build_commit_step, log_commit
 from lance_pipelines.ops.failures import reported_as_failure
-from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.resources.messages import MESSAGES
-from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_index_commit_op", "build_indices_op"]
 
@@ -58,39 +55,21 @@ def build_indices_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 def build_index_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the commit op of the jobs that change indices."""
 
-    @dg.op(
-        name=f"{declaration.name}__commit_indices",
+    def commit(context: dg.OpExecutionContext, staged: StagedIndices) -> IndexReport:
+        storage_options = declaration.resolved_storage_options()
+        report = commit_staged_indices(staged, declaration.indices, storage_options=storage_options)
+        if report.has_changed:
+            log_commit(context, declaration, report, changes_rows=False)
+        return report
+
+    return build_commit_step(
+        declaration,
+        "commit_indices",
         description=f"Commits the new indices of {declaration.name}. After a conflict, the work is repeated on the "
         "latest version.",
-        ins={"staged_indices": dg.In(str, description="The staged indices, as JSON.")},
-        out=dg.Out(dg.Nothing),
-        pool=commit_pool(declaration.name),
-        retry_policy=COMMIT_RETRIES,
+        kind=StagedIndices,
+        commit=commit,
     )
-    def commit_indices(context: dg.OpExecutionContext, staged_indices: str) -> None:
-        stop_watching(context.run_id)
-        with reported_as_failure(declaration.name, context.log):
-            staged = StagedIndices.from_json(staged_indices)
-            storage_options = declaration.resolved_storage_options()
-            report = commit_staged_indices(staged, declaration.indices, storage_options=storage_options)
-            if report.has_changed:
-                event = dataset_observation(
-                    dataset=declaration.key,
-                    uri=report.uri,
-                    op=report.op,
-                    report_metadata=report.metadata() | duration(context),
-                    version=report.version,
-                    data_version=find_data_version(
-                        context.instance, declaration.key, report.uri, report.version, storage_options=storage_options
-                    ),
-                    policy=declaration.maintenance,
-                    column_descriptions=declaration.column_descriptions,
-                    storage_options=storage_options,
-                )
-                context.log_event(event)
-        say(context, declaration.name, report.summary())
-
-    return commit_indices
 
 
 def _is_over(instance: dg.DagsterInstance, run_id: str, created_at: int) -> bool:

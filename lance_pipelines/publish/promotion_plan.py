@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lance_pipelines.maintenance.plan_table import PlanLine, render_plan
-from lance_pipelines.step_messages import read_message
+from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
     from lance_pipelines.maintenance.health import TableHealth
@@ -87,7 +86,7 @@ class PromotionForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedPromotion:
+class PlannedPromotion(StepMessage):
     """The message from the step that checks a version to the step that moves the tag to it.
 
     Attributes:
@@ -107,16 +106,3 @@ class PlannedPromotion:
     published: int | None
     is_explicit: bool
     passed: tuple[str, ...]
-
-    def to_json(self) -> str:
-        """Return the message as one JSON document."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Parse the JSON document; the inverse of :meth:`to_json`.
-
-        Raises:
-            CorruptDataError: the document is not such a message.
-        """
-        return read_message(cls, text)

@@ -21,7 +21,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance import pylance_indices
 from lance_pipelines.maintenance.index_declaration import IndexDeclaration
-from lance_pipelines.ops import change_indices
+from lance_pipelines.ops import commit_step
 from lance_pipelines.sensors.version_sensor import build_version_sensor
 from tests.dagster.test_maintenance_jobs import executed, headline, numbers, observation
 from tests.support.indexed_rows import DECLARED, check_searches, rows
@@ -56,7 +56,7 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    monkeypatch.setattr(change_indices, "COMMIT_RETRIES", dg.RetryPolicy(max_retries=1))
+    monkeypatch.setattr(commit_step, "COMMIT_RETRIES", dg.RetryPolicy(max_retries=1))
     lake = Lake(str(tmp_path / "lake" / "events.lance"), instance)
     lance_core.write_dataset(rows(0, 300), lake.uri)
     return lake
@@ -146,7 +146,7 @@ def test_without_pylance_the_job_fails_in_its_first_step_and_a_dry_run_says_so(l
 
 
 def test_a_step_that_fails_after_its_commit_is_repeated_without_a_second_commit(lake, monkeypatch) -> None:
-    real, calls = change_indices.dataset_observation, []
+    real, calls = commit_step.dataset_observation, []
 
     def fail_once(**arguments: Any) -> dg.AssetObservation:
         calls.append(arguments)
@@ -154,7 +154,7 @@ def test_a_step_that_fails_after_its_commit_is_repeated_without_a_second_commit(
             raise lance_core.errors.StorageError("lost", retryable=True)
         return real(**arguments)
 
-    monkeypatch.setattr(change_indices, "dataset_observation", fail_once)
+    monkeypatch.setattr(commit_step, "dataset_observation", fail_once)
     result = lake.run()
     assert result.success
     assert (len(calls), lake.version()) == (2, 2)

@@ -23,10 +23,10 @@ from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
-from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
+from lance_pipelines.ops import commit_rewrites, commit_step, delete_rows, rewrite_fragments
 from lance_pipelines.ops import progress as progress_module
 from lance_pipelines.progress import ProgressLines
-from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 from tests.support.no_spark import NoSession, rewrite_without_session
@@ -104,9 +104,8 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.Monke
 
     SESSION.starts = 0
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
-    for module in (commit_rewrites, delete_rows, remove_old_versions):
-        retries = commit_fragments.COMMIT_RETRIES.max_retries
-        monkeypatch.setattr(module, "COMMIT_RETRIES", dg.RetryPolicy(max_retries=retries))
+    retries = commit_step.COMMIT_RETRIES.max_retries
+    monkeypatch.setattr(commit_step, "COMMIT_RETRIES", dg.RetryPolicy(max_retries=retries))
     lake = Lake(str(tmp_path / "lake" / "events.lance"), instance)
     write_fragments(lake.uri, 4).delete("id IN (1, 21)")
     return lake
@@ -389,16 +388,16 @@ def test_the_commit_step_rewrites_only_groups_in_conflict_again(lake, monkeypatc
 
 
 REPORTS = {
-    "compact": (commit_rewrites, "dataset_observation"),
-    "cleanup": (remove_old_versions, "dataset_observation"),
-    "delete_rows": (delete_rows, "dataset_materialization"),
+    "compact": "dataset_observation",
+    "cleanup": "dataset_observation",
+    "delete_rows": "dataset_materialization",
 }
 
 
 @pytest.mark.parametrize("operation", ["compact", "delete_rows"])
 def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit(lake, monkeypatch, operation) -> None:
-    module, name = REPORTS[operation]
-    real, calls = getattr(module, name), []
+    name = REPORTS[operation]
+    real, calls = getattr(commit_step, name), []
 
     def report_and_fail_once(**arguments: Any) -> Any:
         calls.append(arguments["version"])
@@ -408,7 +407,7 @@ def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit
             raise StorageError("connection reset", retryable=True)
         return real(**arguments)
 
-    monkeypatch.setattr(module, name, report_and_fail_once)
+    monkeypatch.setattr(commit_step, name, report_and_fail_once)
     result = lake.run(operation)
     assert result.success
     assert len(calls) == 2
@@ -425,12 +424,10 @@ def test_the_last_step_of_a_maintenance_job_can_be_repeated_alone(lake, operatio
     version = lake.version()
     before_last = STEPS[operation][-2]
     message = first.output_for_node(before_last, "plan" if before_last.startswith("plan") else "result")
-    with dg.build_op_context() as context:
-        if operation == "delete_rows":
-            delete_rows.build_delete_op(lake.declaration())(context, message)
-        else:
-            op = commit_rewrites.build_rewrite_commit_op(lake.declaration())
-            op(context, lance_spark=CountedSpark(), staged_rewrite=message)
+    build = delete_rows.build_delete_op if operation == "delete_rows" else commit_rewrites.build_rewrite_commit_op
+    resources = {SPARK_RESOURCE: CountedSpark()} if operation == "compact" else {}
+    with dg.build_op_context(resources=resources) as context:
+        build(lake.declaration())(context, message)
     assert lake.version() == version
     check(lake.uri, rows() if operation == "compact" else rows(*range(15)))
 

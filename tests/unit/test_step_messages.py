@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +16,11 @@ from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.maintenance.cleanup_plan import PlannedCleanup
 from lance_pipelines.maintenance.delete_plan import PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.index_plan import IndexAction, IndexOperation, IndexWork, PlannedIndices, StagedIndices
 from lance_pipelines.maintenance.policy import CleanupPolicy
+from lance_pipelines.maintenance.restore_plan import PlannedRestore
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+from lance_pipelines.publish.promotion_plan import PlannedPromotion
 
 HEALTH = TableHealth(**dict.fromkeys(TableHealth.__slots__, 1))
 REWRITE = PlannedRewrite(
@@ -27,6 +31,26 @@ REWRITE = PlannedRewrite(
     options={"batch_size": None},
     tasks=("{}",),
     before=HEALTH,
+    run_id="run",
+    step_key="step",
+)
+INDICES = PlannedIndices(
+    update_id="u",
+    dataset="events",
+    uri="/lake/events.lance",
+    op=IndexOperation.OPTIMIZE,
+    version=3,
+    works=(
+        IndexWork(
+            name="id_idx",
+            action=IndexAction.BUILD,
+            reason="declared",
+            indexed_rows=0,
+            unindexed_rows=5,
+            unindexed_fragments=1,
+            size_bytes=None,
+        ),
+    ),
     run_id="run",
     step_key="step",
 )
@@ -58,7 +82,31 @@ MESSAGES = (
         run_id="run",
         step_key="step",
     ),
-    PlannedCleanup(uri="/lake/events.lance", policy=CleanupPolicy(), data_version="1-unknown"),
+    PlannedCleanup(
+        uri="/lake/events.lance",
+        policy=CleanupPolicy(older_than=timedelta(days=1, microseconds=1)),
+        data_version="1-unknown",
+    ),
+    PlannedRestore(
+        restore_id="r",
+        dataset="events",
+        uri="/lake/events.lance",
+        version=1,
+        read_version=3,
+        run_id="run",
+        step_key="step",
+    ),
+    INDICES,
+    StagedIndices(plan=INDICES, branch="lance_pipelines/indices", seconds=1.5),
+    PlannedPromotion(
+        uri="/lake/events.lance",
+        tag="prod",
+        version=3,
+        transaction=None,
+        published=2,
+        is_explicit=False,
+        passed=("fragments",),
+    ),
 )
 by_type = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 
