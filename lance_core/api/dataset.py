@@ -594,8 +594,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             with_row_address: whether to append ``_rowaddr`` as the last column.
             include_deleted_rows: whether to return deleted rows too, with null as ``_rowid`` and ``_rowaddr``. Limit,
                 offset, and filter apply to them as to other rows. Possible only if ``_rowid`` is returned.
-            io_buffer_size: maximum number of encoded bytes to read ahead of the consumer; None means 32 MiB, or the
-                value of the environment variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``.
+            io_buffer_size: maximum number of encoded bytes to read ahead of the consumer; None means the value of the
+                environment variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB, in object stores 64 MiB.
             use_stats: whether to skip rows that, according to the statistics of files in format 0.1, cannot match the
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the

@@ -27,7 +27,7 @@ from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from google.protobuf.message import Message
@@ -43,6 +43,7 @@ __all__ = [
     "DictionaryBlock",
     "EncodedChunks",
     "EncodedPage",
+    "EncodedPages",
     "Encoder",
     "Encoding",
     "FixedRows",
@@ -50,6 +51,7 @@ __all__ = [
     "FixedWidthBlock",
     "MiniBlockForm",
     "NullBlock",
+    "PagesForm",
     "PerValueForm",
     "Picks",
     "StructBlock",
@@ -266,6 +268,28 @@ class Picks:
 
 
 @dataclass(frozen=True, slots=True)
+class EncodedPages:
+    """The encodings of several pages whose chunks are decoded together.
+
+    Attributes:
+        encodings: the encoding of each page.
+        numbers: (num_chunks,) int64, the number of the page of each chunk, ascending.
+    """
+
+    encodings: Sequence[pb21.CompressiveEncoding]
+    numbers: NDArray[np.int64]
+
+    def num_values(self, chunks: Chunks, picks: Picks | None) -> NDArray[np.int64]:
+        """Return the number of values in the chunks of each page, or of those that are picked."""
+        counts = np.zeros(len(self.encodings), np.int64)
+        if picks is None:
+            np.add.at(counts, self.numbers, chunks.num_values)
+        else:
+            np.add.at(counts, self.numbers[picks.chunks], 1)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedChunks:
     """Values of a page, split into chunks and encoded.
 
@@ -322,6 +346,18 @@ class Decoder(Protocol):
     def pick_blocks(self, encoding: pb21.CompressiveEncoding, blocks: Chunks, picks: Picks) -> DataBlock:
         """Decode individual values from opaque blocks."""
 
+    def common(self, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding | None:
+        """Return the encoding without what may differ between pages that are decoded together; None = all is equal."""
+
+    def pages(self, pages: EncodedPages, chunks: Chunks, picks: Picks | None = None) -> DataBlock:
+        """Decode the chunks of several mini-block pages, or individual values from them.
+
+        Args:
+            pages: the pages, whose encodings have the same result of :meth:`common`, which is not None.
+            chunks: the chunks of all pages, in order.
+            picks: the values to decode; None = all values.
+        """
+
 
 class Encoder(Protocol):
     """Encodes with an encoding chosen by name; encodings use it to encode their children."""
@@ -349,11 +385,28 @@ class MiniBlockForm(Generic[D]):
         decode: decodes all values of some chunks.
         encode: encodes a block; None if this library only reads this form.
         pick: decodes individual values of some chunks; None if a chunk can only be decoded as a whole.
+        pages: decodes chunks of pages whose messages differ; None if all of the message must be equal.
     """
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
     encode: Callable[[Any, int, Encoder], EncodedChunks] | None = None
     pick: Callable[[D, Chunks, Picks, Decoder], DataBlock] | None = None
+    pages: PagesForm[D] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PagesForm(Generic[D]):
+    """How values of several pages are decoded together although the messages of the pages differ.
+
+    Attributes:
+        common: returns the message without what may differ between the pages.
+        child: returns the encoding of the values, which is the same for all pages.
+        decode: converts decoded values of the child; receives the message of each page, and the number of its values.
+    """
+
+    common: Callable[[D], D]
+    child: Callable[[D], pb21.CompressiveEncoding]
+    decode: Callable[[Sequence[D], Sequence[int], DataBlock], DataBlock]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ __all__ = [
     "STRUCTURAL_NOT_YET",
     "assemble",
     "decode_leaf",
+    "merge_key",
     "open_page",
     "open_pages",
     "open_pages_apart",
@@ -165,6 +166,11 @@ def open_pages_apart(
         return mini_block_pages.open_pages_apart(
             [layout.mini_block for layout in layouts], words, sizes, num_rows, DECODER
         )
+
+
+def merge_key(layout: pb21.PageLayout) -> bytes | None:
+    """Return the merge key of a page, or None if it must be read alone. Pages with equal keys can be read as one."""
+    return mini_block_pages.merge_key(layout.mini_block, DECODER) if layout.HasField("mini_block") else None
 
 
 def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from lance_core.encodings.compressive import (
     byte_stream_split,
     constant,
@@ -28,11 +30,11 @@ from lance_core.encodings.compressive import (
 )
 from lance_core.encodings.taken_values import take_values
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from google.protobuf.message import Message
     from numpy.typing import NDArray
 
@@ -40,12 +42,12 @@ if TYPE_CHECKING:
         Chunks,
         DataBlock,
         EncodedChunks,
+        EncodedPages,
         Encoding,
         FixedRows,
         Picks,
         VariableWidthBlock,
     )
-    from lance_core.proto import pb21
 
 __all__ = ["COMPRESSIVE", "COMPRESSIVE_NOT_YET", "DECODER", "ENCODER", "describe", "selected_arm"]
 
@@ -146,6 +148,24 @@ class _Decoder:
         if found.block is None or found.block.pick is None:
             return take_values(self.block(encoding, blocks), picks.indices(blocks.num_values))
         return found.block.pick(getattr(encoding, found.arm), blocks, picks, self._deeper(found.arm))
+
+    def common(self, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding | None:
+        found = COMPRESSIVE.get(encoding.WhichOneof("compression") or "")
+        if found is None or found.mini_block is None or found.mini_block.pages is None:
+            return None
+        return pb21.CompressiveEncoding(**{found.arm: found.mini_block.pages.common(getattr(encoding, found.arm))})
+
+    def pages(self, pages: EncodedPages, chunks: Chunks, picks: Picks | None = None) -> DataBlock:
+        found = _resolve(pages.encodings[0])
+        if found.mini_block is None or found.mini_block.pages is None:
+            raise InternalError(f"pages with different {found.arm} encodings cannot be decoded together")
+        form, deeper = found.mini_block.pages, self._deeper(found.arm)
+        messages = [getattr(encoding, found.arm) for encoding in pages.encodings]
+        child = form.child(messages[0])
+        block = deeper.mini_block(child, chunks) if picks is None else deeper.pick(child, chunks, picks)
+        num_values = pages.num_values(chunks, picks)
+        used = np.flatnonzero(num_values)
+        return form.decode([messages[page] for page in used.tolist()], num_values[used].tolist(), block)
 
     def _deeper(self, arm: str) -> _Decoder:
         if arm == _BOUNDED_ARM:

@@ -137,6 +137,10 @@ class BlobBytesSource:
         """Return the byte ranges that must be read first to decode the segment's descriptors."""
         return self._described.first_ranges(_described(segment))
 
+    def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Return the byte ranges that the segment's descriptors may be in."""
+        return self._described.guessed_ranges(_described(segment))
+
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment."""
         return run_steps(self._loaded(self._described.decode(_described(segment), read)), read)

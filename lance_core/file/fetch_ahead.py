@@ -5,7 +5,8 @@ threads as cores. The bytes of many segments, of all columns, are therefore requ
 each other in a file share a request, and a segment can be decoded as soon as the requests for its own ranges have
 ended.
 
-Only the ranges that are known before decoding are fetched. A decoder that needs others requests them itself.
+Only the ranges that are known before decoding, or can be guessed, are fetched. A decoder that needs others requests
+them itself.
 
 Source: our own design.
 """
@@ -91,7 +92,10 @@ class FetchAhead:
             if num_bytes >= free_bytes:
                 break
         if batch:
-            ranges = [each for index, segment in batch for each in self._sources[index].first_ranges(segment)]
+            ranges = []
+            for index, segment in batch:
+                source = self._sources[index]
+                ranges += [*source.first_ranges(segment), *source.guessed_ranges(segment)]
             fetch = FetchedBytes(self._file, ranges)
             self._fetches = [*(each for each in self._fetches if not each.is_done), fetch]
             self._ahead.extend((index, segment, fetch) for index, segment in batch)

@@ -83,6 +83,12 @@ class FieldSource(Protocol):
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
         """Return the byte ranges that decoding the segment reads first, as far as they are known in advance."""
 
+    def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Return where the rest of the segment is if all values of a page have the same size.
+
+        Nothing is returned if :meth:`first_ranges` returns everything that decoding the segment reads.
+        """
+
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment.
 

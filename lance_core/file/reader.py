@@ -226,7 +226,7 @@ class FileReader:
             extent
             for source in self._sources(fields, column_indices)
             for segment in source.plan(0, self.num_rows, batch_rows=config.batch_rows)
-            for extent in source.first_ranges(segment)
+            for extent in (*source.first_ranges(segment), *source.guessed_ranges(segment))
         ]
 
     def fetch(self, ranges: Sequence[ByteRange]) -> FetchedBytes:

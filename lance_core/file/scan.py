@@ -251,7 +251,7 @@ class _ReadAhead:
                 jobs,
                 [plan.source for plan in plans],
                 remote,
-                max_bytes=config.ahead_bytes,
+                max_bytes=config.remote_ahead_bytes,
                 num_decoding=lambda: self._ahead_bytes,
             )
             self._jobs = iter(self._fetching)

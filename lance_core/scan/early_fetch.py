@@ -78,7 +78,7 @@ def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: 
     if not of_filter or not others:
         # Files contain the columns of one side at most: there is no second round of requests.
         return []
-    num_other_bytes, most_bytes = _stored_bytes(others), config.ahead_bytes // _PORTIONS
+    num_other_bytes, most_bytes = _stored_bytes(others), config.remote_ahead_bytes // _PORTIONS
     num_bytes = _stored_bytes(of_filter) + num_other_bytes
     if num_other_bytes > others[0][0].read_costs.early_bytes(len(readers)) or num_bytes > most_bytes * len(readers):
         return []

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Field, Schema
     from lance_core.table.fragment import Fragment
 
-__all__ = ["FragmentGroup", "deleted_rows_of", "joined_readers"]
+__all__ = ["FragmentGroup", "are_most", "deleted_rows_of", "joined_readers"]
 
 T = TypeVar("T")
 
@@ -54,6 +54,10 @@ _MAX_ROWS: Final = 1024 * 1024
 _MANY_ROWS: Final = 256
 """If more rows than this are taken from each local file, the files are read one by one: each is mapped into memory,
 which is cheaper than reading thousands of ranges."""
+
+_MOST: Final = 0.9
+"""If rows are taken from this share of the fragments of a group, the whole group is opened: it is likely to be opened
+again, and the session keeps what is known about it."""
 
 _MAX_REMOTE_FRAGMENTS: Final = 256
 _MAX_REMOTE_ROWS: Final = 8 * 1024 * 1024
@@ -68,6 +72,7 @@ def joined_readers(
     num_first: int = 1,
     has_limit: bool = False,
     takes_rows: bool = False,
+    is_lasting: bool = True,
 ) -> Iterator[RowReader]:
     """Join neighboring fragments that can be read together.
 
@@ -77,6 +82,7 @@ def joined_readers(
         num_first: maximum number of fragments in the first group.
         has_limit: whether the caller may stop early.
         takes_rows: whether the caller takes individual rows from all of the fragments.
+        is_lasting: whether the same fragments are likely to be read together again.
     """
     if any(leaf.is_blob for top in fields for leaf in top.leaves()):
         yield from readers
@@ -94,12 +100,17 @@ def joined_readers(
                 num_wanted = num_wanted if has_limit else max_fragments
             is_full = num_rows + reader.physical_rows > max_rows and not takes_rows
             if held and (len(held) == num_wanted or is_full):
-                yield _joined(held, is_lasting=not takes_rows)
+                yield _joined(held, is_lasting=is_lasting)
                 held, num_rows = [], 0
                 num_wanted = min(2 * num_wanted, max_fragments)
             held.append(reader)
             num_rows += reader.physical_rows
-        yield _joined(held, is_lasting=not takes_rows)
+        yield _joined(held, is_lasting=is_lasting)
+
+
+def are_most(num_touched: int, num_fragments: int) -> bool:
+    """Return whether a take from some of the fragments opens all of them."""
+    return num_touched >= _MOST * num_fragments
 
 
 class FragmentGroup(RowReader):
@@ -190,7 +201,7 @@ class FragmentGroup(RowReader):
         """Read individual rows; see :meth:`RowReader.take_physical`. Only the files with these rows are read."""
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         touched, places = np.unique(owners, return_inverse=True)
-        if len(touched) < len(self._readers) and not self._fetched:
+        if not are_most(len(touched), len(self._readers)) and not self._fetched:
             part = _joined([self._readers[index] for index in touched.tolist()])
             lengths = np.diff(self._starts)[touched]
             shifts = np.cumsum(lengths) - lengths - self._starts[touched]

@@ -101,7 +101,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
         io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, the value of the environment
-            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB.
+            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB, in object stores 64 MiB.
         include_deleted_rows: whether to return deleted rows too, with null as their ``_rowid`` and ``_rowaddr``;
             possible only if ``_rowid`` is returned.
         with_row_id: whether to append the column ``_rowid``.
@@ -502,7 +502,8 @@ def _read_config(batch_rows: int | None, io_buffer_size: int | None, use_stats: 
         text = os.environ.get(_BUFFER_VARIABLE, "")
         io_buffer_size = int(text) if text.isascii() and text.isdecimal() else None
     if io_buffer_size is not None:
-        config = replace(config, ahead_bytes=checked_number("io_buffer_size", io_buffer_size, 0, 2**64))
+        num_bytes = checked_number("io_buffer_size", io_buffer_size, 0, 2**64)
+        config = replace(config, ahead_bytes=num_bytes, remote_ahead_bytes=num_bytes)
     return config
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_core.errors import InvalidInputError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids as checked_row_ids
 from lance_core.file.row_numbers import row_positions
-from lance_core.scan.fragment_group import deleted_rows_of, joined_readers
+from lance_core.scan.fragment_group import are_most, deleted_rows_of, joined_readers
 from lance_core.scan.output_schema import OutputSchema
 from lance_core.scan.projection import Projection
 from lance_core.scan.row_columns import wants_offsets, with_row_columns
@@ -122,6 +122,9 @@ class PlacedRows:
     def table(self, places: RowPlaces) -> pa.Table:
         """Return the rows in the given order; rows may repeat."""
         touched, members = np.unique(places.owners, return_inverse=True)
+        takes_most = are_most(len(touched), len(self._source.fragments))
+        if takes_most:
+            touched, members = np.arange(len(self._source.fragments)), places.owners
         readers = self._readers(touched.tolist())
         # Rows are numbered across the fragments that contain any of them, as groups of fragments number them.
         first_rows = [0, *accumulate(reader.physical_rows for reader in readers)]
@@ -130,7 +133,8 @@ class PlacedRows:
         ascending = rows[order]
         batches = []
         start = 0
-        for reader in joined_readers(readers, self._columns.stored.fields, num_first=len(readers), takes_rows=True):
+        fields = self._columns.stored.fields
+        for reader in joined_readers(readers, fields, num_first=len(readers), takes_rows=True, is_lasting=takes_most):
             stop = start + reader.physical_rows
             low, high = np.searchsorted(ascending, [start, stop])
             batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)

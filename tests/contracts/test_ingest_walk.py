@@ -24,6 +24,7 @@ HANDS_TO = {
         "ingest/staged_write",
     },
     "spark/writer": {"spark/conform"},
+    "ingest/staged_write": {"step_messages"},
     "ops/commit_fragments": {"ingest/staged_write", "events/committed_write"},
     "events/committed_write": {
         "ingest/write_commit",

@@ -19,6 +19,7 @@ from lance_core.encodings.api import (
     Encoding,
     FixedRows,
     MiniBlockForm,
+    PagesForm,
     PerValueForm,
     VariableWidthBlock,
 )
@@ -35,7 +36,7 @@ from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lance_core.encodings.api import Picks
 
@@ -107,34 +108,47 @@ def _describe(message: pb21.Fsst, child: Callable[[pb21.CompressiveEncoding], st
 
 
 def _decode_chunks(message: pb21.Fsst, chunks: Chunks, decoder: Decoder) -> VariableWidthBlock:
-    return _expand(message, decoder.mini_block(message.values, chunks))
+    return _expand([message], (), decoder.mini_block(message.values, chunks))
 
 
 def _pick(message: pb21.Fsst, chunks: Chunks, picks: Picks, decoder: Decoder) -> VariableWidthBlock:
-    return _expand(message, decoder.pick(message.values, chunks, picks))
+    return _expand([message], (), decoder.pick(message.values, chunks, picks))
+
+
+def _common(message: pb21.Fsst) -> pb21.Fsst:
+    """Return the message without its symbol table, unless the table specifies that the strings are uncompressed."""
+    table = parse_symbols(message.symbol_table)
+    is_compressed = table is not None and table.is_compressed
+    return pb21.Fsst(symbol_table=b"" if is_compressed else message.symbol_table, values=message.values)
 
 
 def _decode_rows(message: pb21.Fsst, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> VariableWidthBlock:
-    return _expand(message, decoder.per_value(message.values, rows))
+    return _expand([message], (), decoder.per_value(message.values, rows))
 
 
-def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
+def _expand(messages: Sequence[pb21.Fsst], num_values: Sequence[int], block: DataBlock) -> VariableWidthBlock:
+    """Expand the values of one or more pages; for ``num_values``, see :func:`expand_codes`."""
     if not isinstance(block, VariableWidthBlock):
         raise CorruptDataError("fsst: the compressed values do not have variable width")
-    table = parse_symbols(message.symbol_table)
-    if table is None:
-        raise CorruptDataError(f"fsst: the symbol table ({len(message.symbol_table)} bytes) is malformed")
-    if not table.is_compressed:
+    tables = [_parsed(message) for message in messages]
+    if not all(table.is_compressed for table in tables):
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
         raise NotSupportedError(f"fsst: cannot read {last - first} compressed bytes at once; the limit is {MAX_CODES}")
     offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
-    expanded = expand_codes(table, block.data[first:last], offsets_from_0)
+    expanded = expand_codes(tables, block.data[first:last], offsets_from_0, num_values)
     if expanded is None:
         raise CorruptDataError("fsst: the compressed bytes end in the middle of an escape sequence")
     data, offsets = expanded
     return VariableWidthBlock(offsets, data)
+
+
+def _parsed(message: pb21.Fsst) -> SymbolTable:
+    table = parse_symbols(message.symbol_table)
+    if table is None:
+        raise CorruptDataError(f"fsst: the symbol table ({len(message.symbol_table)} bytes) is malformed")
+    return table
 
 
 def wrapped_rows(compressed: CompressedStrings, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
@@ -169,6 +183,8 @@ def _message(compressed: CompressedStrings, values: pb21.CompressiveEncoding) ->
 ENCODING: Final = Encoding(
     arm="fsst",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
+    mini_block=MiniBlockForm(
+        _decode_chunks, _encode_chunks, _pick, PagesForm(_common, lambda message: message.values, _expand)
+    ),
     per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -13,6 +13,7 @@ an escape.
 
 Expansion is a single Arrow ``take`` from a list of all possible expansions of a code: a symbol, nothing (for an
 escape), or one byte (after an escape). No pure numpy implementation was faster. Large inputs use a compiled kernel.
+Strings with different tables are expanded together, so that many small pages take little longer than one large page.
 Finding symbols and compressing are implemented only as compiled kernels.
 
 Symbols are found in a sample, in rounds. Each round compresses the sample with the symbols found so far, counts codes
@@ -25,7 +26,6 @@ Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -70,8 +70,9 @@ _SLACK_BYTES: Final = 64
 _MASKS: Final = np.array([(1 << 8 * length) - 1 for length in range(_SYMBOL_BYTES + 1)], np.dtype("<u8"))
 """For each length of a symbol, the bits of its bytes."""
 
-_KEPT_TABLES: Final = 64
-"""Number of tables whose expansions are kept: making them takes as long as expanding a thousand strings."""
+_CODES: Final = 256
+"""Number of codes of a table, with and without a symbol."""
+_MAX_UINT16: Final = (1 << 16) - 1
 _FULL_COUNT: Final = 5
 """Minimum number of occurrences of a candidate symbol in the last round. In earlier rounds, it is lower, because the
 samples are smaller."""
@@ -118,24 +119,26 @@ def parse_symbols(table: bytes) -> SymbolTable | None:
 
 
 def expand_codes(
-    table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
+    tables: Sequence[SymbolTable], codes: NDArray[np.uint8], offsets: NDArray[Any], num_strings: Sequence[int] = ()
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
     """Expand many strings.
 
     Args:
-        table: the symbol table.
+        tables: the symbol tables.
         codes: (num_codes,) uint8, at most ``MAX_CODES``; the compressed strings, back to back.
         offsets: (num_strings + 1,) positions in ``codes``.
+        num_strings: the number of consecutive strings that each table compresses; empty if there is only one table.
 
     Returns:
         The bytes and the (num_strings + 1,) int32 offsets into them; None if a string ends inside an escape.
     """
     if len(codes) == 0:
         return codes, offsets.astype(np.int32)
+    stops = np.cumsum(num_strings, dtype=np.int64) if len(tables) > 1 else np.array([len(offsets) - 1], np.int64)
     compiled = compiled_kernels("fsst_expand", len(codes))
     if compiled is not None:
-        return _expand_compiled(compiled, table, codes, offsets)
-    return _expand_with_take(table, codes, offsets)
+        return _expand_compiled(compiled, tables, stops, codes, offsets)
+    return _expand_with_take(tables, stops, codes, offsets)
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
@@ -241,41 +244,47 @@ def _compress(
 
 
 def _expand_compiled(
-    compiled: Any, table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
+    compiled: Any,
+    tables: Sequence[SymbolTable],
+    stops: NDArray[np.int64],
+    codes: NDArray[np.uint8],
+    offsets: NDArray[Any],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
-    # A damaged string may contain codes without a symbol.
-    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
-    num_symbols = len(table.lengths)
-    words[:num_symbols], lengths[:num_symbols] = _words_and_lengths(table)
+    words, lengths = _symbols_of_codes(tables)
+    lengths = lengths.astype(np.uint64)
     num_strings = len(offsets) - 1
     # Estimate the output size from a part at each end; measure the rest only if the estimate is too small.
-    part = num_strings // _MEASURED_PART
-    ends = [offsets[: part + 1], offsets[-part - 1 :]] if num_strings >= _MANY_STRINGS else [offsets]
-    sizes = [compiled.measure(codes, end, lengths) for end in ends]
+    part = num_strings // _MEASURED_PART if num_strings >= _MANY_STRINGS else num_strings
+    ends = [(0, part)] if part == num_strings else [(0, part), (num_strings - part, num_strings)]
+    sizes = [compiled.measure(codes, offsets, first, last, lengths, stops) for first, last in ends]
     if min(sizes) < 0:
         return None
     num_bytes = sum(sizes)
     if len(ends) > 1:
-        codes_measured = max(1, sum(int(end[-1]) - int(end[0]) for end in ends))
+        codes_measured = max(1, sum(int(offsets[last]) - int(offsets[first]) for first, last in ends))
         num_bytes = int(num_bytes * _ROOM * ((int(offsets[-1]) - int(offsets[0])) / codes_measured))
     expanded_offsets = np.zeros(len(offsets), np.int32)
     room = np.empty(num_bytes + _SLACK_BYTES, np.uint8)
-    reached = compiled.expand(codes, offsets, 0, words, lengths, room, expanded_offsets)
+    reached = compiled.expand(codes, offsets, 0, words, lengths, stops, room, expanded_offsets)
     if 0 <= reached < num_strings:
-        left = compiled.measure(codes, offsets[reached:], lengths)
+        left = compiled.measure(codes, offsets, reached, num_strings, lengths, stops)
         done = room[: int(expanded_offsets[reached])]
         # For the kernel, one more complete string might follow the last one.
         longest = _SYMBOL_BYTES * int((offsets[reached + 1 :] - offsets[reached:-1]).max())
         room = np.empty(len(done) + max(left, 0) + longest + _SLACK_BYTES, np.uint8)
         room[: len(done)] = done
-        reached = compiled.expand(codes, offsets, reached, words, lengths, room, expanded_offsets)
+        reached = compiled.expand(codes, offsets, reached, words, lengths, stops, room, expanded_offsets)
     return None if reached < num_strings else (room[: int(expanded_offsets[-1])], expanded_offsets)
 
 
 def _expand_with_take(
-    table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
+    tables: Sequence[SymbolTable], stops: NDArray[np.int64], codes: NDArray[np.uint8], offsets: NDArray[Any]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
-    indices = codes.astype(np.uint16)
+    first_literal = _CODES * len(tables)
+    indices: NDArray[Any] = codes.astype(np.uint16 if first_literal + _CODES <= _MAX_UINT16 else np.int32)
+    if len(tables) > 1:
+        num_codes = np.diff(offsets[stops], prepend=offsets[:1])
+        indices += np.repeat(np.arange(0, first_literal, _CODES).astype(indices.dtype), num_codes)
     in_escape_run = np.flatnonzero(codes == _ESCAPE)
     if len(in_escape_run):
         position = np.arange(len(in_escape_run))
@@ -286,8 +295,8 @@ def _expand_with_take(
         ends_open[escapes + 1] = True
         if bool(ends_open[offsets[1:]][offsets[1:] > offsets[:-1]].any()):
             return None
-        indices[escapes + 1] += 256
-    expanded = _symbols_and_literals(table).take(pa.array(indices))
+        indices[escapes + 1] = first_literal + codes[escapes + 1].astype(indices.dtype)
+    expanded = _symbols_and_literals(tables).take(pa.array(indices))
     word_stops = np.frombuffer(expanded.buffers()[1], np.int32)[: len(codes) + 1]
     data = expanded.buffers()[2]
     num_bytes = int(word_stops[-1])
@@ -299,8 +308,22 @@ def _words_and_lengths(table: SymbolTable) -> tuple[NDArray[np.uint64], NDArray[
     return words, np.frombuffer(table.lengths, np.uint8).astype(np.int64)
 
 
-@lru_cache(maxsize=_KEPT_TABLES)
-def _symbols_and_literals(table: SymbolTable) -> pa.Array:
-    """Return the symbols, padded to 256, and then all bytes."""
-    padding = [b""] * (256 - len(table.lengths))
-    return pa.array([*table.symbols, *padding, *(bytes([literal]) for literal in range(256))], pa.binary())
+def _symbols_of_codes(tables: Sequence[SymbolTable]) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    """Return the symbols of all codes as words, and their lengths, (num_tables, 256); 0 for codes without a symbol."""
+    words = b"".join([table.padded.ljust(_CODES * _SYMBOL_BYTES, b"\0") for table in tables])
+    lengths = b"".join([table.lengths.ljust(_CODES, b"\0") for table in tables])
+    shape = (len(tables), _CODES)
+    return np.frombuffer(words, "<u8").reshape(shape), np.frombuffer(lengths, np.uint8).reshape(shape)
+
+
+def _symbols_and_literals(tables: Sequence[SymbolTable]) -> pa.Array:
+    """Return the 256 symbols of each table, and then all bytes."""
+    words, lengths = _symbols_of_codes(tables)
+    is_used = np.arange(_SYMBOL_BYTES) < lengths.reshape(-1, 1)
+    symbols = words.view(np.uint8).reshape(-1, _SYMBOL_BYTES)[is_used]
+    data = np.concatenate([symbols, np.arange(_CODES, dtype=np.uint8)])
+    offsets = np.zeros(lengths.size + _CODES + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1 : lengths.size + 1])
+    offsets[lengths.size + 1 :] = len(symbols) + 1 + np.arange(_CODES)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), lengths.size + _CODES, buffers)

@@ -49,12 +49,14 @@ class ChunkTable:
         stops: (num_chunks,) int64, end of each chunk.
         num_values: (num_chunks,) int64 number of value slots in each chunk.
         value_stops: (num_chunks,) int64 number of value slots up to the end of each chunk.
+        pages: (num_chunks,) int64 number of the page of each chunk, if several pages are read as one.
     """
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
     num_values: NDArray[np.int64]
     value_stops: NDArray[np.int64]
+    pages: NDArray[np.int64] | None = None
 
     @classmethod
     def parse(cls, layout: pb21.MiniBlockLayout, words: NDArray[np.uint8], data_bytes: int) -> ChunkTable:
@@ -109,14 +111,34 @@ class ChunkTable:
         num_values[lasts] = _last_values(np.add.reduceat(num_values, firsts), num_items)
         before = np.cumsum(chunk_bytes) - chunk_bytes
         starts = before + np.repeat(np.array(data_starts, np.int64) - before[firsts], num_chunks)
-        return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values))
+        pages = np.repeat(np.arange(len(words)), num_chunks) if len(words) > 1 else None
+        return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values), pages)
+
+    @classmethod
+    def joined(cls, tables: Sequence[ChunkTable], data_starts: Sequence[int]) -> ChunkTable:
+        """Return a table of the chunks of several pages, which are numbered consecutively.
+
+        Args:
+            tables: a table for each page.
+            data_starts: position of page buffer 1 of each page, to which the positions of its chunks are relative.
+        """
+        num_chunks = [table.num_chunks for table in tables]
+        shifts = np.repeat(np.array(data_starts, np.int64), num_chunks)
+        num_values = np.concatenate([table.num_values for table in tables])
+        return cls(
+            np.concatenate([table.starts for table in tables]) + shifts,
+            np.concatenate([table.stops for table in tables]) + shifts,
+            num_values,
+            np.cumsum(num_values),
+            np.repeat(np.arange(len(tables)), num_chunks),
+        )
 
     @property
     def num_chunks(self) -> int:
         """Number of chunks in the page."""
         return len(self.starts)
 
-    def pages(self, num_chunks: Sequence[int]) -> list[ChunkTable]:
+    def split(self, num_chunks: Sequence[int]) -> list[ChunkTable]:
         """Return a table for each of several pages that :meth:`parse_pages` has parsed; the tables own their memory.
 
         Args:
@@ -141,6 +163,7 @@ class ChunkDirectory:
         repetition: repetition level buffers; None if the page has none.
         definition: definition level buffers; None if the page has none.
         values: value buffers, each with one segment per chunk.
+        pages: the number of the page of each chunk; see :class:`ChunkTable`.
     """
 
     num_values: NDArray[np.int64]
@@ -148,6 +171,7 @@ class ChunkDirectory:
     repetition: Segments | None
     definition: Segments | None
     values: tuple[Segments, ...]
+    pages: NDArray[np.int64] | None = None
 
     @classmethod
     def parse(
@@ -192,6 +216,7 @@ class ChunkDirectory:
             levels[0] if layout.HasField("rep_compression") else None,
             levels[-1] if layout.HasField("def_compression") else None,
             tuple(buffers[num_level_fields - 1 :]),
+            None if table.pages is None else table.pages[chosen],
         )
 
 

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, Picks, VariableWidthBlock
+from lance_core.encodings.api import (
+    Chunks,
+    DictionaryBlock,
+    EncodedPages,
+    FixedWidthBlock,
+    Picks,
+    VariableWidthBlock,
+)
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.ranges import expand_ranges
 from lance_core.encodings.levels.build import Levels
@@ -68,7 +75,9 @@ def open_page(
     index = RepetitionIndex.parse(parts[-1], table.num_chunks, num_rows) if has_index else None
     items = _dictionary_items(layout, parts[1], decoder) if has_dictionary else None
     encoded_bytes = sum(sizes) - sizes[1] - (sizes[2] if has_dictionary else 0)
-    return MiniBlockState(layout, layers, num_rows, table, index if has_lists else None, items, encoded_bytes, decoder)
+    index = index if has_lists else None
+    encodings = [layout.value_compression]
+    return MiniBlockState(layout, layers, num_rows, table, index, items, encoded_bytes, decoder, encodings)
 
 
 def opens_as_one(layout: pb21.MiniBlockLayout) -> bool:
@@ -103,7 +112,8 @@ def open_pages(
     for layout, of_page, rows in zip(layouts, sizes, num_rows, strict=True):
         _check_counts(len(of_page), 2, layout.num_items, rows, has_lists=False)
     table = ChunkTable.parse_pages(first, words, [of_page[1] for of_page in sizes], num_rows, data_starts)
-    return MiniBlockState(first, layers, sum(num_rows), table, None, None, sum(map(len, words)), decoder)
+    encodings = _encodings(layouts, decoder)
+    return MiniBlockState(first, layers, sum(num_rows), table, None, None, sum(map(len, words)), decoder, encodings)
 
 
 def open_pages_apart(
@@ -115,21 +125,24 @@ def open_pages_apart(
 ) -> list[MiniBlockState]:
     """Like :func:`open_pages`, but return a state for each page, which can be cached."""
     state = open_pages(layouts, words, sizes, num_rows, [0] * len(layouts), decoder)
-    tables = state.table.pages([len(of_page) // word_bytes_of(layouts[0]) for of_page in words])
+    tables = state.table.split([len(of_page) // word_bytes_of(layouts[0]) for of_page in words])
     return [
-        MiniBlockState(layout, state.layers, rows, table, None, None, len(of_page), decoder)
+        MiniBlockState(layout, state.layers, rows, table, None, None, len(of_page), decoder, [layout.value_compression])
         for layout, rows, table, of_page in zip(layouts, num_rows, tables, words, strict=True)
     ]
 
 
-def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
+def merge_key(layout: pb21.MiniBlockLayout, decoder: Decoder) -> bytes | None:
     """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never merge."""
     if layout.HasField("dictionary"):
         return None
-    common = pb21.MiniBlockLayout()
-    common.CopyFrom(layout)
-    common.num_items = 0
-    return common.SerializeToString(deterministic=True)
+    key = pb21.MiniBlockLayout()
+    key.CopyFrom(layout)
+    key.num_items = 0
+    common = decoder.common(layout.value_compression)
+    if common is not None:
+        key.value_compression.CopyFrom(common)
+    return key.SerializeToString(deterministic=True)
 
 
 def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> MiniBlockState:
@@ -141,14 +154,7 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
             relative to the same origin.
     """
     first = states[0]
-    tables = [state.table for state in states]
-    num_values = np.concatenate([table.num_values for table in tables])
-    table = ChunkTable(
-        np.concatenate([table.starts + start for table, start in zip(tables, data_starts, strict=True)]),
-        np.concatenate([table.stops + start for table, start in zip(tables, data_starts, strict=True)]),
-        num_values,
-        np.cumsum(num_values),
-    )
+    table = ChunkTable.joined([state.table for state in states], data_starts)
     indexes = [state.index for state in states if state.index is not None]
     index = None
     if indexes:
@@ -157,7 +163,16 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
         index = RepetitionIndex(np.concatenate(ended), np.concatenate([each.continues for each in indexes]))
     num_rows = sum(state.num_rows for state in states)
     encoded_bytes = sum(state.encoded_bytes for state in states)
-    return MiniBlockState(first.layout, first.layers, num_rows, table, index, None, encoded_bytes, first.decoder)
+    encodings = _encodings([state.layout for state in states], first.decoder)
+    return MiniBlockState(
+        first.layout, first.layers, num_rows, table, index, None, encoded_bytes, first.decoder, encodings
+    )
+
+
+def _encodings(layouts: Sequence[pb21.MiniBlockLayout], decoder: Decoder) -> list[pb21.CompressiveEncoding]:
+    """Return the encoding of the values of each page, or the only one if it is the same for all pages."""
+    is_same = decoder.common(layouts[0].value_compression) is None
+    return [layout.value_compression for layout in (layouts[:1] if is_same else layouts)]
 
 
 def _checked_layers(layout: pb21.MiniBlockLayout) -> Layers:
@@ -193,6 +208,7 @@ class MiniBlockState:
         items: the dictionary items; None if the page has no dictionary.
         encoded_bytes: total size of the chunk words and the repetition index in bytes.
         decoder: decodes child encodings.
+        encodings: the encoding of the values; several if pages that are read as one have different encodings.
     """
 
     layout: pb21.MiniBlockLayout
@@ -203,6 +219,7 @@ class MiniBlockState:
     items: DataBlock | None
     encoded_bytes: int
     decoder: Decoder
+    encodings: Sequence[pb21.CompressiveEncoding]
 
     @property
     def num_bytes(self) -> int:
@@ -246,7 +263,7 @@ class MiniBlockState:
         if chunks.definition is not None:
             definition = decode_levels(self.layout.def_compression, chunks.definition, chunks.num_levels, self.decoder)
         check_levels(self.layers, repetition, definition)
-        block = self.decoder.mini_block(self.layout.value_compression, Chunks(chunks.num_values, chunks.values))
+        block = self._values(chunks)
         num_values = int(chunks.num_values.sum())
         has_levels = repetition is not None or definition is not None
         num_levels = int(chunks.num_levels.sum()) if has_levels else num_values
@@ -299,11 +316,18 @@ class MiniBlockState:
         return levels, self._picked(directory, picks)
 
     def _picked(self, directory: ChunkDirectory, picks: Picks) -> DataBlock:
-        chunks = Chunks(directory.num_values, directory.values)
-        block = self.decoder.pick(self.layout.value_compression, chunks, picks)
+        block = self._values(directory, picks)
         if block.num_values != len(picks.slots):
             raise CorruptDataError(f"chunks contain only {block.num_values} of {len(picks.slots)} requested values")
         return self._resolved(block)
+
+    def _values(self, directory: ChunkDirectory, picks: Picks | None = None) -> DataBlock:
+        chunks = Chunks(directory.num_values, directory.values)
+        if len(self.encodings) > 1 and directory.pages is not None:
+            return self.decoder.pages(EncodedPages(self.encodings, directory.pages), chunks, picks)
+        if picks is None:
+            return self.decoder.mini_block(self.encodings[0], chunks)
+        return self.decoder.pick(self.encodings[0], chunks, picks)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
         """Read rows of a page with lists but without an index: only the first chunk is known to begin with a row."""

@@ -85,7 +85,7 @@ def _decode(
             f"{num_codes} bytes of encoded strings are too many for one read; read fewer rows at a time"
         )
     codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
-    expanded = expand_codes(table, codes, offsets)
+    expanded = expand_codes([table], codes, offsets)
     if expanded is None:
         raise CorruptDataError("a string of an fsst page ends in the middle of an escape sequence")
     data, bounds = expanded

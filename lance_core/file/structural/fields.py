@@ -11,6 +11,7 @@ pages are read is our own design; see ``docs/decisions/0009-reading-data-files.m
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 from lance_core.encodings.leaf_arrays import bytes_of, joined
 from lance_core.encodings.page_decoder import (
     assemble,
+    merge_key,
     open_page,
     open_pages,
     open_pages_apart,
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
     from lance_core.file.field_source import FieldSource, Pace, Segment
     from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.page_cache import PageCache
-    from lance_core.file.structural.page_plan import LeafColumn
-    from lance_core.proto import pb21
+    from lance_core.file.structural.page_plan import LeafColumn, PageSlice
     from lance_core.schema.field import Field
 
 __all__ = ["StructuralSource", "structural_sources"]
@@ -65,6 +66,9 @@ _MERGED_BYTES: Final = 4 * 1024 * 1024
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
+
+_GUESS_BYTES: Final = 64 * 1024
+"""Number of bytes that are read before and after the guessed location of values: at least a chunk."""
 
 _DICTIONARY_VALUES: Final = frozenset({"string", "large_string", "binary", "large_binary"})
 """Logical types of fields that are read as dictionaries."""
@@ -207,26 +211,31 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the byte ranges of the buffers in those pages that the segment contains completely."""
+        """Return the byte ranges of pages that the segment contains completely, and the first ones of other pages."""
+        ranges: list[ByteRange] = []
+        for part in cast("PageSegment", segment).slices:
+            if part.is_whole:
+                ranges += [buffer for page in part.pages for buffer in page.buffers]
+            else:
+                # An error is raised when the segment is decoded.
+                with suppress(LanceError, StopIteration):
+                    ranges += next(self._part(part))
+        return ranges
+
+    def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Return where the values of partly read pages may be that have not been read before."""
         return [
-            buffer
+            _share(buffer, part.start, part.stop, part.num_slots)
             for part in cast("PageSegment", segment).slices
-            if part.is_whole
-            for page in part.pages
-            for buffer in page.buffers
+            if part.num_pages == 1 and not part.is_whole
+            if self._states.get((part.column.index, part.page_index)) is None
+            for buffer in part.pages[0].buffers
+            if buffer.num_bytes > _GUESS_BYTES
         ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment."""
-        slices = cast("PageSegment", segment).slices
-        pages = [
-            self._read_pages(
-                part.column,
-                range(part.page_index, part.page_index + part.num_pages),
-                (part.start, part.stop),
-            )
-            for part in slices
-        ]
+        pages = [self._part(part) for part in cast("PageSegment", segment).slices]
         return assemble(self._field, run_steps(together(pages), read))
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
@@ -253,14 +262,25 @@ class StructuralSource:
         if column.index not in self._keys:
             # The pages of small files often share their layout.
             layouts = {id(page.layout): page.layout for page in column.pages}
-            keys = {identity: _merge_key(layout) for identity, layout in layouts.items()}
+            keys = {identity: merge_key(layout) for identity, layout in layouts.items()}
             self._keys[column.index] = [keys[id(page.layout)] for page in column.pages]
         return self._keys[column.index]
+
+    def _part(self, part: PageSlice) -> ReadSteps[LeafPage]:
+        pages = range(part.page_index, part.page_index + part.num_pages)
+        return self._read_pages(part.column, pages, (part.start, part.stop))
 
     def _read_pages(self, column: LeafColumn, pages: Sequence[int], rows: Rows) -> ReadSteps[LeafPage]:
         if len(pages) == 1:
             return _read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
         return _read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)
+
+
+def _share(buffer: ByteRange, start: int, stop: int, num_slots: int) -> ByteRange:
+    """Return the part of a buffer that contains some slots if all slots have the same size, and a bit more."""
+    first = buffer.num_bytes * start // num_slots - _GUESS_BYTES
+    last = buffer.num_bytes * stop // num_slots + _GUESS_BYTES
+    return ByteRange(buffer.start + max(first, 0), min(buffer.start + last, buffer.stop))
 
 
 def _have_dictionaries(column: LeafColumn) -> bool:
@@ -300,11 +320,6 @@ def _read_page(
         return (yield from _on_file(read_leaf(column.field, state, rows), page.buffers, is_mapped=is_mapped))
 
 
-def _merge_key(layout: pb21.PageLayout) -> bytes | None:
-    """Return the merge key of a page, or None if it must be read alone. Pages with equal keys can be read as one."""
-    return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
-
-
 def _read_pages_as_one(
     column: LeafColumn,
     page_indices: Sequence[int],
@@ -313,7 +328,7 @@ def _read_pages_as_one(
     *,
     is_mapped: bool,
 ) -> ReadSteps[LeafPage]:
-    """Read rows of several pages with the same :func:`_merge_key`, in the same way as :func:`_read_page`.
+    """Read rows of several pages with the same :func:`merge_key`, in the same way as :func:`_read_page`.
 
     Args:
         column: the leaf.
@@ -349,7 +364,7 @@ def _decoded_as_one(column: LeafColumn, pages: Sequence[Page], buffers: Sequence
 def _opened_together(
     column: LeafColumn, page_indices: Sequence[int], states: PageCache[PageState], *, is_mapped: bool
 ) -> ReadSteps[list[PageState]]:
-    """Return the states of several pages with the same :func:`_merge_key`; see :func:`_opened`."""
+    """Return the states of several pages with the same :func:`merge_key`; see :func:`_opened`."""
     known = {page: states.get((column.index, page)) for page in page_indices}
     missing = [page for page, state in known.items() if state is None]
     pages = [column.pages[page] for page in missing]

@@ -118,6 +118,10 @@ class LegacyFieldSource:
         """Return the byte ranges of the field's pages in the batches that the segment contains completely."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
+    def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Return nothing: a segment rarely contains only a part of a batch."""
+        return ()
+
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment."""
         return run_steps(self._decode_steps(self._runs(np.array([segment.start]), np.array([segment.stop]))), read)

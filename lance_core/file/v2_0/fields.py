@@ -175,6 +175,10 @@ class _Source:
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return first_ranges(steps, is_mapped=self._is_mapped)
 
+    def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Return nothing: pages have no directory that must be read before their values."""
+        return ()
+
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Decode the rows of one segment."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))

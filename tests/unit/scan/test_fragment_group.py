@@ -1,6 +1,7 @@
 """Neighboring fragments that are read together return the same rows as when they are read separately."""
 
 import gc
+import shutil
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_core
+from lance_core.encodings.compressive import fsst
+from lance_core.encodings.kernels.fsst_symbols import expand_codes
 from lance_core.errors import CorruptDataError
 from lance_core.file import reader
 from lance_core.file.file_group import _KnownGroup
@@ -299,3 +303,62 @@ def test_groups_are_freed_with_their_session_without_garbage_collection(tmp_path
         assert [group() for group in kept] == [None] * 3
     finally:
         gc.enable()
+
+
+@pytest.fixture(scope="module", params=["2.1", "2.2"])
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table]:
+    """A table whose strings are compressed with a symbol table for each page, and its rows."""
+    numbers = np.random.default_rng(8)
+    keys = numbers.integers(0, 1 << 40, 5 * 8_000).tolist()
+    words = [f"{key:x}/item-{key % 97}/\u00e9\xff{'z' * (key % 5)}" for key in keys]
+    written = pa.table(
+        {
+            "n": range(len(words)),
+            "s": words,
+            "nullable": [None if key % 3 == 0 else word for key, word in zip(keys, words, strict=True)],
+            "list": [words[at : at + at % 3] for at in range(len(words))],
+            "struct": [{"a": word, "b": at} for at, word in enumerate(words)],
+        }
+    )
+    path = str(tmp_path_factory.mktemp("texts") / request.param)
+    lance.write_dataset(written, path, max_rows_per_file=8_000, data_storage_version=request.param)
+    return path, written
+
+
+def test_strings_with_different_symbol_tables_are_decoded_together(
+    texts: tuple[str, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, written = texts
+    num_tables: list[int] = []
+
+    def recording(tables: Any, *arguments: Any) -> Any:
+        num_tables.append(len(tables))
+        return expand_codes(tables, *arguments)
+
+    monkeypatch.setattr(fsst, "expand_codes", recording)
+    dataset = lance_core.dataset(path)
+    wanted = np.random.default_rng(9).integers(0, written.num_rows, 300).tolist()
+    assert dataset.take(wanted).equals(written.take(pa.array(wanted)))
+    assert max(num_tables) == 5
+    # The first group of a scan has one fragment.
+    num_tables.clear()
+    assert dataset.to_table().equals(written)
+    assert max(num_tables) > 1
+    assert dataset.to_table(offset=7_001, limit=20_000).equals(written.slice(7_001, 20_000))
+    condition = pc.equal(pc.bit_wise_and(written["n"], 63), 5)
+    assert dataset.to_table(filter="n % 64 = 5").equals(written.filter(condition))
+
+
+def test_damaged_symbol_table_among_several_raises_corrupt_data(texts: tuple[str, pa.Table], tmp_path: Path) -> None:
+    copy = tmp_path / "t.lance"
+    shutil.copytree(texts[0], copy)
+    data_file = sorted((copy / "data").iterdir())[2]
+    content = data_file.read_bytes()
+    magic = (0x46535354).to_bytes(4, "little")
+    assert magic in content
+    data_file.write_bytes(content.replace(magic, b"\0\0\0\0"))
+    dataset = lance_core.dataset(str(copy))
+    with pytest.raises(CorruptDataError, match=r"symbol table .* is malformed"):
+        dataset.to_table(columns=["s"])
+    with pytest.raises(CorruptDataError, match=r"symbol table .* is malformed"):
+        dataset.take(list(range(0, texts[1].num_rows, 1_000)), columns=["s"])

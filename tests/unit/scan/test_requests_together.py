@@ -279,3 +279,19 @@ def test_matching_rows_are_taken_in_portions_whose_bytes_fit_into_memory(store, 
     row_bytes = rows.nbytes / NUM_ROWS
     assert sum(portions) == expected.num_rows
     assert max(portions) * 50 * row_bytes < 5 * 1024 * 1024
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_parts_of_large_pages_are_requested_before_they_are_decoded(store, is_known):
+    num_rows, width = 300_000, 32
+    vectors = pa.array(np.random.default_rng(5).standard_normal(num_rows * width, np.float32))
+    written = pa.table({"v": pa.FixedSizeListArray.from_arrays(vectors, width), "n": np.arange(num_rows)})
+    uri = f"memory://together/large-pages-{is_known}.lance"
+    lance_core.write_dataset(written, uri, data_storage_version="2.2", max_page_bytes=16 * 1024 * 1024)
+    dataset = lance_core.dataset(uri)
+    dataset.to_table(columns=["v" if is_known else "n"])
+    # There are fewer decoding threads than parts of pages.
+    store.meet(5)
+    assert dataset.to_table(columns=["v"]).equals(written.select(["v"]))
+    assert store.barrier is None
+    assert store.num_bytes_read() < 1.05 * vectors.nbytes

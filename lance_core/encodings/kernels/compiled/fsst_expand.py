@@ -19,23 +19,36 @@ __all__ = ["expand", "measure"]
 _ESCAPE: Final = 255
 
 
-def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
-    """Return the expanded size of strings in bytes, or -1 if a string is malformed.
+def measure(
+    codes: NDArray[np.uint8],
+    offsets: NDArray[Any],
+    first_string: int,
+    last_string: int,
+    lengths: NDArray[np.uint64],
+    stops: NDArray[np.int64],
+) -> int:
+    """Return the expanded size in bytes of the strings in a half-open range, or -1 if a string is malformed.
 
-    A string is malformed if it ends in the middle of an escape or its offsets are invalid. ``lengths`` has shape
-    (256,) and contains 0 for codes without a symbol.
+    A string is malformed if it ends in the middle of an escape or its offsets are invalid. For the other arguments, see
+    :func:`expand`.
     """
-    return int(_measure(read_only(codes), read_only(offsets), lengths.astype(np.uint64)))
+    return int(_measure(read_only(codes), read_only(offsets), first_string, last_string, lengths, stops))
 
 
 @kernel
-def _measure(codes: Any, offsets: Any, lengths: Any) -> Any:
+def _measure(codes: Any, offsets: Any, first_string: Any, last_string: Any, lengths: Any, stops: Any) -> Any:
     one = np.uint64(1)
     to = np.uint64(0)
-    for index in range(len(offsets) - 1):
+    table = 0
+    table_lengths = lengths[0]
+    for index in range(first_string, last_string):
         start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
         if start < 0 or stop < start or stop > len(codes):
             return -1
+        if index >= stops[table]:
+            while index >= stops[table]:
+                table += 1
+            table_lengths = lengths[table]
         at, end = np.uint64(start), np.uint64(stop)
         while at < end:
             code = codes[at]
@@ -46,7 +59,7 @@ def _measure(codes: Any, offsets: Any, lengths: Any) -> Any:
                 at += one
                 to += one
             else:
-                to += lengths[code]
+                to += table_lengths[code]
     return np.int64(to)
 
 
@@ -55,7 +68,8 @@ def expand(
     offsets: NDArray[Any],
     first_string: int,
     symbols: NDArray[np.uint64],
-    lengths: NDArray[np.int64],
+    lengths: NDArray[np.uint64],
+    stops: NDArray[np.int64],
     out: NDArray[np.uint8],
     out_offsets: NDArray[np.int32],
 ) -> int:
@@ -66,26 +80,37 @@ def expand(
         offsets: (num_strings + 1,) positions in ``codes``; this function validates them.
         first_string: index of the first string to expand; all earlier strings have been expanded and end
             at ``out_offsets[first_string]``.
-        symbols: (256,) symbols as words, 0 for codes without a symbol.
-        lengths: (256,) lengths of the symbols, 0 for codes without a symbol.
+        symbols: (num_tables, 256) symbols as words, 0 for codes without a symbol.
+        lengths: (num_tables, 256) lengths of the symbols, 0 for codes without a symbol.
+        stops: (num_tables,) index of the first string after those of each table; the last one is ``num_strings``.
         out: output buffer of at least eight bytes.
         out_offsets: same length as ``offsets``; the first entry is 0.
 
     Returns:
         The index of the next string to expand, or -1 if a string is malformed; see :func:`measure`.
     """
-    inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
+    inputs = (read_only(codes), read_only(offsets), first_string, read_only(symbols), lengths, stops)
     return int(_expand(*inputs, out, words_at(out), out_offsets))
 
 
 @kernel
 def _expand(
-    codes: Any, offsets: Any, first_string: Any, symbols: Any, lengths: Any, out: Any, out_words: Any, out_offsets: Any
+    codes: Any,
+    offsets: Any,
+    first_string: Any,
+    symbols: Any,
+    lengths: Any,
+    stops: Any,
+    out: Any,
+    out_words: Any,
+    out_offsets: Any,
 ) -> Any:
     # Unsigned positions need no check for negative indices, which would take as long as the work itself.
     one = np.uint64(1)
     to = np.uint64(out_offsets[first_string])
     last_word = np.int64(len(out_words)) - 1
+    table = 0
+    table_symbols, table_lengths = symbols[0], lengths[0]
     for index in range(first_string, len(offsets) - 1):
         start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
         if start < 0 or stop < start or stop > len(codes):
@@ -93,6 +118,10 @@ def _expand(
         # A code expands to at most eight bytes, so up to this position, every word fits.
         if np.int64(to) + 8 * (stop - start) > last_word:
             return index
+        if index >= stops[table]:
+            while index >= stops[table]:
+                table += 1
+            table_symbols, table_lengths = symbols[table], lengths[table]
         at, end = np.uint64(start), np.uint64(stop)
         while at < end:
             code = codes[at]
@@ -104,7 +133,7 @@ def _expand(
                 at += one
                 to += one
             else:
-                out_words[to] = symbols[code]
-                to += lengths[code]
+                out_words[to] = table_symbols[code]
+                to += table_lengths[code]
         out_offsets[index + 1] = to
     return len(offsets) - 1

@@ -145,7 +145,7 @@ def test_fsst_strings_survive_compression(monkeypatch, name):
     assert table is not None
     assert parse_symbols(serialize_symbols(table)) == table
     codes, bounds = compress_strings(table, data, offsets)
-    for expanded, stops in both(monkeypatch, lambda: expand_codes(table, codes, bounds)):
+    for expanded, stops in both(monkeypatch, lambda: expand_codes([table], codes, bounds)):
         assert expanded.tobytes() == data.tobytes()
         np.testing.assert_array_equal(stops, offsets)
 
@@ -154,7 +154,7 @@ def test_fsst_compresses_a_slice_of_strings_from_the_start_of_the_slice():
     data, offsets = _joined(SAMPLES["urls"])
     table = train_symbols(data, offsets[1000:2000])
     codes, bounds = compress_strings(table, data, offsets[1000:2000])
-    expanded, _ = expand_codes(table, codes, bounds)
+    expanded, _ = expand_codes([table], codes, bounds)
     assert bounds[0] == 0
     assert expanded.tobytes() == data[offsets[1000] : offsets[1999]].tobytes()
 
@@ -170,7 +170,7 @@ def test_fsst_compresses_with_any_symbol_table():
     table = SymbolTable.of(True, (b"", b"abcdefgh", b"abcdefgi", b"abc", b"abcd", b"a", b"ab"))
     data, offsets = _joined([b"abcdefghabcdefgiabcdab", b"zzabc", b"abcdefg"])
     codes, bounds = compress_strings(table, data, offsets)
-    expanded, _ = expand_codes(table, codes, bounds)
+    expanded, _ = expand_codes([table], codes, bounds)
     assert expanded.tobytes() == data.tobytes()
 
 
@@ -185,7 +185,7 @@ def test_fsst_compresses_with_any_symbol_table():
 )
 def test_compiled_and_numpy_kernels_both_refuse_trailing_fsst_escapes(monkeypatch, codes, offsets):
     table = SymbolTable.of(True, (b"abcdefgh",))
-    arguments = (table, np.frombuffer(codes, np.uint8), np.array(offsets))
+    arguments = ([table], np.frombuffer(codes, np.uint8), np.array(offsets))
     assert both(monkeypatch, lambda: expand_codes(*arguments)) == [None, None]
 
 
@@ -193,16 +193,46 @@ def test_compiled_and_numpy_kernels_both_refuse_trailing_fsst_escapes(monkeypatc
 def test_compiled_fsst_kernel_refuses_offsets_outside_the_codes(monkeypatch, offsets):
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
     table = SymbolTable.of(True, (b"abcdefgh",))
-    assert expand_codes(table, np.zeros(3, np.uint8), np.array(offsets)) is None
+    assert expand_codes([table], np.zeros(3, np.uint8), np.array(offsets)) is None
 
 
 def test_fsst_codes_without_a_symbol_expand_to_nothing(monkeypatch):
     table = SymbolTable.of(True, (b"ab",))
     for expanded, stops in both(
-        monkeypatch, lambda: expand_codes(table, np.array([0, 7, 0], np.uint8), np.array([0, 3]))
+        monkeypatch, lambda: expand_codes([table], np.array([0, 7, 0], np.uint8), np.array([0, 3]))
     ):
         assert expanded.tobytes() == b"abab"
         assert stops.tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("num_codes", [1 << 10, 1 << 17])
+@pytest.mark.sampled(1)
+def test_fsst_strings_of_several_tables_expand_together(monkeypatch, num_codes):
+    random = np.random.default_rng(num_codes)
+    names = ("urls", "bytes", "escapes", "short")
+    tables, parts = [], []
+    for name in names:
+        data, offsets = _joined(SAMPLES[name])
+        tables.append(train_symbols(data, offsets))
+        chosen = random.integers(0, len(offsets) - 1, num_codes // 64)
+        data, offsets = _joined([SAMPLES[name][index] for index in chosen.tolist()])
+        parts.append((data, *compress_strings(tables[-1], data, offsets)))
+    # A table without strings, between the others and at the end.
+    tables = [*tables[:2], tables[0], *tables[2:], tables[1]]
+    counts = [len(bounds) - 1 for _, _, bounds in parts]
+    counts = [*counts[:2], 0, *counts[2:], 0]
+    codes = np.concatenate([codes for _, codes, _ in parts])
+    bounds = np.cumsum([0, *itertools.chain.from_iterable(np.diff(bounds).tolist() for _, _, bounds in parts)])
+    for expanded, _ in both(monkeypatch, lambda: expand_codes(tables, codes, bounds, counts)):
+        assert expanded.tobytes() == b"".join(data.tobytes() for data, _, _ in parts)
+
+
+def test_more_fsst_tables_than_fit_into_16_bit_codes_expand_together(monkeypatch):
+    tables = [SymbolTable.of(True, (b"%d" % number,)) for number in range(300)]
+    codes, bounds = np.tile(np.array([0, 255, 33], np.uint8), 300), np.arange(0, 901, 3)
+    for expanded, stops in both(monkeypatch, lambda: expand_codes(tables, codes, bounds, [1] * 300)):
+        assert expanded.tobytes() == b"".join(b"%d!" % number for number in range(300))
+        assert stops.tolist() == np.cumsum([0, *(len(b"%d!" % number) for number in range(300))]).tolist()
 
 
 def test_small_inputs_never_load_numba():

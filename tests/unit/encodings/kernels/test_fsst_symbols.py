@@ -22,7 +22,7 @@ def table_of(*symbols: bytes, compressed: bool = True) -> bytes:
 def _expand(table, *strings):
     codes = np.frombuffer(b"".join(strings), np.uint8)
     offsets = np.cumsum([0, *map(len, strings)])
-    data, stops = expand_codes(parse_symbols(table), codes, offsets)
+    data, stops = expand_codes([parse_symbols(table)], codes, offsets)
     return [data[start:stop].tobytes() for start, stop in itertools.pairwise(stops)]
 
 
@@ -36,7 +36,7 @@ def test_fsst_escape_takes_the_next_byte_literally():
 
 
 def test_fsst_escape_at_the_end_is_malformed():
-    assert expand_codes(parse_symbols(table_of(b"ab")), np.array([0, 255], np.uint8), np.array([0, 2])) is None
+    assert expand_codes([parse_symbols(table_of(b"ab"))], np.array([0, 255], np.uint8), np.array([0, 2])) is None
 
 
 def test_fsst_table_flag_records_whether_strings_are_compressed():
