@@ -36,6 +36,8 @@ RUNNERS = {
     ("docs/guides/publish.md", "python"): "tests/dagster/test_documented_code.py",
     ("docs/guides/publish.md", "yaml"): "tests/dagster/test_documented_code.py",
     ("docs/guides/read-tables.md", "python"): "tests/unit/test_guide_examples.py",
+    ("docs/guides/run-it.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/run-it.md", "python"): "tests/dagster/test_deployment_examples.py",
     ("docs/guides/sensors.md", "python"): "tests/dagster/test_sensors_guide.py",
     ("docs/guides/spark-sessions.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/spark-sessions.md", "python"): "tests/dagster/test_documented_code.py",

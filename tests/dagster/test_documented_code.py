@@ -25,7 +25,7 @@ from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.settings import Settings
 from tests.support.documentation import all_blocks, examples
 
-NOT_PROGRAMS_OF_THE_PROJECT = {"pip", "mkdir", "cp", "export", "pytest", "uv"}
+NOT_PROGRAMS_OF_THE_PROJECT = {"pip", "mkdir", "cp", "docker", "export", "pytest", "uv"}
 
 
 def run(text: str, root: Path, namespace: dict[str, Any]) -> dict[str, Any]:
