@@ -1,6 +1,6 @@
 """A code location with many declared datasets: how long it takes to load, and how long each sensor takes for a tick.
 
-    python benchmarks/bench_location.py [--datasets 200]
+    python benchmarks/bench_location.py [--datasets 200] [--versions 1]
 
 *Build* is ``build_definitions``, *resolve* what Dagster does with the result before it can run a job. *Code server*
 is the time until a code server that was started with this location answers; *describe* is the first question of the
@@ -8,6 +8,9 @@ web server and of the daemon to it, for which Dagster builds the configuration s
 ``dagster definitions validate`` does both. Ticks are of small datasets on local disk: the first one, and one after
 which nothing has changed. Seconds of the clock depend on what else the machine does; seconds of the processor (in all
 processes of a command) hardly do.
+
+With ``--versions``, every dataset has that many versions, all except the latest of which are a month old: a cleanup is
+due. The third tick is after a commit to every dataset.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -102,8 +106,13 @@ def run(what: str, *command: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", type=int, default=200)
-    num_datasets = parser.parse_args().datasets
-    print(f"{num_datasets} datasets; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    parser.add_argument("--versions", type=int, default=1)
+    arguments = parser.parse_args()
+    num_datasets = arguments.datasets
+    print(
+        f"{num_datasets} datasets, {arguments.versions} versions each; "
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         location = directory / "location.py"
@@ -111,12 +120,30 @@ def main() -> None:
         run("import, build", sys.executable, str(location))
         serve(location)
         run("validate", sys.executable, "-m", "dagster", "definitions", "validate", "-f", str(location))
-        time_in_process(directory, num_datasets)
+        time_in_process(directory, num_datasets, arguments.versions)
 
 
-def time_in_process(directory: Path, num_datasets: int) -> None:
-    import dagster as dg
+def write_datasets(directory: Path, num_datasets: int, num_versions: int) -> list[Path]:
+    """Write one dataset, and copies of it whose files are hard links."""
     import pyarrow as pa
+
+    import lance_core
+
+    first, *others = (directory / f"{number}.lance" for number in range(num_datasets))
+    dataset = lance_core.write_dataset(pa.table({"id": [1, 2, 3]}), first)
+    for number in range(num_versions - 1):
+        dataset.update_config({"revision": str(number)})
+    month_ago = time.time() - 30 * 86400
+    manifests = sorted((first / "_versions").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for manifest in manifests[:-1]:
+        os.utime(manifest, (month_ago, month_ago))
+    for copy in others:
+        shutil.copytree(first, copy, copy_function=os.link)
+    return [first, *others]
+
+
+def time_in_process(directory: Path, num_datasets: int, num_versions: int) -> None:
+    import dagster as dg
 
     import lance_core
 
@@ -126,16 +153,19 @@ def time_in_process(directory: Path, num_datasets: int) -> None:
     timed("build", lambda: exec(compile(text, "location", "exec"), namespace))
     defs = cast("dg.Definitions", namespace["defs"])
     timed("resolve", lambda: defs.get_repository_def().load_all_definitions())
-    for number in range(num_datasets):
-        lance_core.write_dataset(pa.table({"id": [1, 2, 3]}), f"{directory}/{number}.lance")
+    datasets = write_datasets(directory, num_datasets, num_versions)
     with dg.DagsterInstance.ephemeral() as instance:
-        for sensor in SENSORS:
-            cursor = None
-            for tick in ("first tick", "unchanged"):
-                context = dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs)
+        cursors: dict[str, str | None] = {}
+        for tick in ("first tick", "unchanged", "after commits"):
+            if tick == "after commits":
+                for dataset in datasets:
+                    lance_core.dataset(dataset).update_config({"revision": "latest"})
+            for sensor in SENSORS:
+                context = dg.build_sensor_context(instance=instance, cursor=cursors.get(sensor), definitions=defs)
                 found = defs.get_repository_def().get_sensor_def(f"lance_{sensor}_sensor")
                 with context:
-                    cursor = timed(f"{sensor} sensor, {tick}", partial(found.evaluate_tick, context)).cursor
+                    result = timed(f"{sensor} sensor, {tick}", partial(found.evaluate_tick, context))
+                cursors[sensor] = result.cursor
 
 
 if __name__ == "__main__":

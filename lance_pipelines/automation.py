@@ -19,13 +19,14 @@ package adds none: Dagster refuses two such sensors for one asset.
 from typing import Any, Final
 
 import dagster as dg
+from dagster._core.definitions.declarative_automation.operators import AndAutomationCondition
 
 __all__ = ["on_new_data"]
 
 _LABEL: Final = "on_new_data"
 
 
-def on_new_data() -> dg.AutomationCondition[Any]:
+def on_new_data() -> AndAutomationCondition[Any]:
     """Return a condition that materializes an asset whenever the data of an upstream asset has changed.
 
     ::

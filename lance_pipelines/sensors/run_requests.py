@@ -39,6 +39,7 @@ from lance_pipelines.runs.runs_in_flight import RunInFlight, find_runs_in_flight
 from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest
+from lance_pipelines.sensors.tick_budget import LEFT_FOR_NEXT_TICK, examine_in_budget
 
 __all__ = ["MaintenanceKind", "Target", "request_runs"]
 
@@ -126,10 +127,12 @@ def request_runs(
 ) -> dg.SensorResult:
     """Examine all datasets and return the result of the tick."""
     known = parse_cursor(context.cursor, Seen)
-    findings = {
-        target.declaration.name: _look(context.instance, kind, target, known.get(target.declaration.name))
-        for target in targets
-    }
+    results = examine_in_budget(
+        targets,
+        lambda target: _look(context.instance, kind, target, known.get(target.declaration.name)),
+        lambda target: Finding(reason=LEFT_FOR_NEXT_TICK, seen=known.get(target.declaration.name)),
+    )
+    findings = {target.declaration.name: finding for target, finding in zip(targets, results, strict=True)}
     requests = [finding.request for finding in findings.values() if finding.request is not None]
     reasons = "; ".join(f"{name}: {finding.reason}" for name, finding in findings.items())
     if requests:

@@ -12,6 +12,7 @@ from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.sensors.catch_up import CaughtUp, Mark, catch_up
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
+from lance_pipelines.sensors.tick_budget import LEFT_FOR_NEXT_TICK, examine_in_budget
 
 __all__ = ["build_version_sensor"]
 
@@ -41,10 +42,12 @@ def build_version_sensor(
     )
     def version_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         marks = parse_cursor(context.cursor, Mark)
-        progress = {
-            declaration.name: _catch_up(context.instance, declaration, marks.get(declaration.name))
-            for declaration in declarations
-        }
+        results = examine_in_budget(
+            declarations,
+            lambda declaration: _catch_up(context.instance, declaration, marks.get(declaration.name)),
+            lambda declaration: CaughtUp(reason=LEFT_FOR_NEXT_TICK, mark=marks.get(declaration.name)),
+        )
+        progress = {declaration.name: each for declaration, each in zip(declarations, results, strict=True)}
         reached = {name: each.mark for name, each in progress.items() if each.mark is not None}
         return dg.SensorResult(
             asset_events=[event for each in progress.values() for event in each.events],
