@@ -1,6 +1,6 @@
-"""The rows of the demonstration, and the expected rows after each delete.
+"""The rows of the demonstration's batches, and the rows that the datasets must then contain.
 
-The expected rows are computed with Arrow functions alone, without reading the dataset.
+The expected rows are computed with Arrow functions alone, without reading the datasets.
 """
 
 from collections.abc import Callable
@@ -13,22 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["DELETES", "EMBEDDING_LENGTH", "Delete", "ExpectedRows", "events", "write_batch"]
+__all__ = ["DELETES", "HOURS", "Delete", "ExpectedRows", "events", "profiles", "query_vector", "write_batch"]
 
-EMBEDDING_LENGTH: Final = 8
+HOURS: Final = [f"hour-{number:03d}" for number in range(500)]
+"""The partitions of the events, one for each batch."""
 
+_EMBEDDING_LENGTH: Final = 8
 _KINDS: Final = ("view", "click", "purchase", "bot")
 _SHARES: Final = (0.5, 0.3, 0.16, 0.04)
+_PLANS: Final = ("free", "team", "business")
 _SEED: Final = 7
-
-_SCHEMA: Final = pa.schema(
-    [
-        pa.field("id", pa.int64()),
-        pa.field("kind", pa.string()),
-        pa.field("score", pa.float64()),
-        pa.field("embedding", pa.list_(pa.float32(), EMBEDDING_LENGTH)),
-    ]
-)
+_PARQUET: Final = ".parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,77 +40,107 @@ class Delete:
 
 
 DELETES: Final = (
-    Delete(predicate="kind = 'bot'", matches=lambda rows: pc.equal(rows["kind"], "bot")),
     Delete(
-        predicate="id >= 2100 AND id < 4180",
-        matches=lambda rows: pc.and_(pc.greater_equal(rows["id"], 2100), pc.less(rows["id"], 4180)),
-    ),
-    Delete(predicate="score < 0.02", matches=lambda rows: pc.less(rows["score"], 0.02)),
-    Delete(
-        predicate="id IN (501, 1002, 1503, 4504)",
-        matches=lambda rows: pc.is_in(rows["id"], value_set=pa.array([501, 1002, 1503, 4504])),
+        predicate="plan = 'free' AND batch < 3",
+        matches=lambda rows: pc.and_(pc.equal(rows["plan"], "free"), pc.less(rows["batch"], 3)),
     ),
     Delete(
-        predicate="kind = 'view' AND score > 0.97",
-        matches=lambda rows: pc.and_(pc.equal(rows["kind"], "view"), pc.greater(rows["score"], 0.97)),
+        predicate="user >= 100 AND user < 630",
+        matches=lambda rows: pc.and_(pc.greater_equal(rows["user"], 100), pc.less(rows["user"], 630)),
     ),
 )
-"""The five deletes of the demonstration. They select rows by kind, by a range of ids, by a threshold, by individual
-ids, and by a combination of conditions. The range covers some fragments completely and two partly."""
+"""The deletes of profiles. The range covers some fragments completely and others partly."""
 
 
 def events(number: int, num_rows: int) -> pa.Table:
-    """Return the rows of one batch; ids continue from batch to batch.
+    """Return the events of an hour. They depend only on the arguments.
 
     Args:
         number: number of the batch, from 0.
         num_rows: number of rows in each batch.
     """
     random = np.random.default_rng((_SEED, number))
-    vectors = random.standard_normal(num_rows * EMBEDDING_LENGTH, dtype=np.float32)
     return pa.table(
-        [
-            pa.array(np.arange(number * num_rows, (number + 1) * num_rows)),
-            pa.array(random.choice(_KINDS, num_rows, p=_SHARES)),
-            pa.array(random.random(num_rows)),
-            pa.FixedSizeListArray.from_arrays(pa.array(vectors), EMBEDDING_LENGTH),
-        ],
-        schema=_SCHEMA,
+        {
+            "id": pa.array(np.arange(number * num_rows, (number + 1) * num_rows)),
+            "hour": pa.array([HOURS[number]] * num_rows),
+            "kind": pa.array(random.choice(_KINDS, num_rows, p=_SHARES)),
+            "embedding": pa.FixedSizeListArray.from_arrays(
+                pa.array(random.standard_normal(num_rows * _EMBEDDING_LENGTH, dtype=np.float32)), _EMBEDDING_LENGTH
+            ),
+        }
     )
 
 
-def write_batch(directory: Path, number: int, num_rows: int) -> Path:
-    """Write one batch as a Parquet file and return its path."""
-    path = directory / f"batch-{number:03d}.parquet"
-    pq.write_table(events(number, num_rows), path)
-    return path
+def profiles(number: int, num_rows: int) -> pa.Table:
+    """Return a batch of profiles. Half of the users are also in the previous batch.
+
+    Args:
+        number: number of the batch, from 0.
+        num_rows: number of rows in each batch.
+    """
+    random = np.random.default_rng((_SEED, number))
+    first = number * (num_rows // 2)
+    return pa.table(
+        {
+            "user": pa.array(np.arange(first, first + num_rows)),
+            "plan": pa.array(random.choice(_PLANS, num_rows)),
+            "batch": pa.array([number] * num_rows),
+        }
+    )
+
+
+def query_vector() -> list[float]:
+    """Return the vector whose nearest neighbors the demonstration searches for."""
+    vector: list[float] = np.random.default_rng(_SEED).standard_normal(_EMBEDDING_LENGTH, dtype=np.float32).tolist()
+    return vector
+
+
+def write_batch(directory: Path, number: int, rows: pa.Table) -> None:
+    """Put a batch into the landing directory of its dataset, in a file with the name of the batch's hour."""
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, directory / f"{HOURS[number]}{_PARQUET}")
 
 
 class ExpectedRows:
-    """The rows that the dataset is expected to contain."""
+    """The rows that a dataset is expected to contain.
 
-    def __init__(self) -> None:
+    Args:
+        key: the column whose values identify rows.
+    """
+
+    def __init__(self, key: str) -> None:
         """Initialize without rows."""
-        self._rows = _SCHEMA.empty_table()
+        self._key = key
+        self._rows: pa.Table | None = None
 
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        num_rows: int = self._rows.num_rows
+        num_rows: int = self.rows.num_rows
         return num_rows
 
     @property
     def rows(self) -> pa.Table:
-        """All rows, in ascending order of id."""
-        return self._rows.sort_by("id").combine_chunks()
+        """All rows, in ascending order of key.
 
-    def append(self, rows: pa.Table) -> None:
-        """Add the rows of a batch."""
-        self._rows = pa.concat_tables([self._rows, rows])
+        Raises:
+            ValueError: no batch was added.
+        """
+        if self._rows is None:
+            raise ValueError("no batch was added")
+        return self._rows
+
+    def upsert(self, rows: pa.Table) -> None:
+        """Add the rows of a batch, which replace rows with the same keys."""
+        parts = [rows]
+        if self._rows is not None:
+            kept = pc.invert(pc.is_in(self._rows[self._key], value_set=rows[self._key].combine_chunks()))
+            parts.append(self._rows.filter(kept))
+        self._rows = pa.concat_tables(parts).sort_by(self._key).combine_chunks()
 
     def delete(self, delete: Delete) -> int:
         """Delete the matching rows and return their number."""
-        kept = self._rows.filter(pc.invert(delete.matches(self._rows)))
-        num_deleted: int = self._rows.num_rows - kept.num_rows
-        self._rows = kept
-        return num_deleted
+        num_rows = self.num_rows
+        self._rows = self.rows.filter(pc.invert(delete.matches(self.rows))).combine_chunks()
+        return num_rows - self.num_rows

@@ -11,7 +11,6 @@ import click
 from rich.console import Console
 
 from lance_core.errors import LanceError
-from lance_pipelines.demo.definitions import DATASET
 from lance_pipelines.demo.dev_server import DevServer
 from lance_pipelines.demo.snapshot import print_comparison
 from lance_pipelines.demo.story import Story
@@ -24,7 +23,7 @@ __all__ = ["demo"]
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the dataset and the Dagster instance; not deleted at the end. Default: a temporary directory.",
+    help="Directory for the datasets and the Dagster instance; not deleted at the end. Default: a temporary directory.",
 )
 @click.option("--ingests", type=click.IntRange(min=10), default=20, show_default=True, help="Number of batches.")
 @click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Number of rows per batch.")
@@ -33,10 +32,10 @@ __all__ = ["demo"]
 )
 @click.option("--stay", is_flag=True, help="Keep the server running after the demonstration, until Ctrl-C.")
 def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool) -> None:
-    """Ingest and delete rows, then watch the sensors maintain the dataset.
+    """Ingest and delete rows, then watch the sensors maintain two datasets.
 
-    Starts a real `dagster dev` with a separate instance. The demonstration takes five to ten minutes and ends with a
-    table that compares the numbers of versions, fragments, files, and bytes before and after maintenance. The exit code
+    Starts a real `dagster dev` with a separate instance. The demonstration takes five to ten minutes and ends with
+    tables that compare the numbers of versions, fragments, files, and bytes before and after maintenance. The exit code
     is 0 if every check passed, and 1 otherwise.
     """
     # When the demonstration is terminated, its processes are terminated too.
@@ -53,15 +52,15 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lance-pipelines-demo-")))
             else:
                 place = _empty_directory(directory)
-            inputs, warehouse = place / "inputs", place / "warehouse"
-            inputs.mkdir()
+            warehouse = place / "warehouse"
             warehouse.mkdir()
-            uri = Path(Settings(warehouse=str(warehouse)).dataset_uri(DATASET))
+            settings = Settings(warehouse=str(warehouse))
             server = stack.enter_context(DevServer(place, warehouse=warehouse, port=port))
             tell(f"dagster dev is running at {server.url}")
-            story = Story(server, uri, inputs, tell=tell, num_ingests=ingests, rows_per_ingest=rows)
+            story = Story(server, settings, tell=tell, num_ingests=ingests, rows_per_ingest=rows)
             outcome = story.run()
-            print_comparison(console, outcome.before, outcome.after)
+            for dataset, before in outcome.before.items():
+                print_comparison(console, dataset, before, outcome.after[dataset])
             console.print(f"Demonstration passed: {len(outcome.checks)} checks in {time.monotonic() - started:.0f} s.")
             if stay:
                 console.print(f"The web interface is at {server.url}; press Ctrl-C to stop.")

@@ -27,6 +27,7 @@ __all__ = ["DevServer"]
 DEFINITIONS_MODULE: Final = "lance_pipelines.demo.definitions"
 
 _POLL_SECONDS: Final = 0.5
+_HEARTBEAT_SECONDS: Final = 10
 _START_SECONDS: Final = 300
 _STOP_SECONDS: Final = 60
 _LOG_TAIL_CHARACTERS: Final = 4000
@@ -107,7 +108,14 @@ class DevServer:
         """Stop every process."""
         self._stop()
 
-    def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
+    def wait_until(
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        *,
+        seconds: float,
+        heartbeat: Callable[[], None] | None = None,
+    ) -> None:
         """Wait until a condition is true.
 
         Args:
@@ -116,15 +124,20 @@ class DevServer:
             what: what to report if the timeout expires, for example "the job did not start"; the error message
                 continues with the number of seconds.
             seconds: the timeout in seconds.
+            heartbeat: called every few seconds during the wait.
 
         Raises:
             StorageError: the timeout expired, or a process ended.
         """
         deadline = time.monotonic() + seconds
+        next_heartbeat = time.monotonic() + _HEARTBEAT_SECONDS
         while True:
             with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 if condition():
                     return
+                if heartbeat is not None and time.monotonic() > next_heartbeat:
+                    heartbeat()
+                    next_heartbeat = time.monotonic() + _HEARTBEAT_SECONDS
             if self._process is None or self._process.poll() is not None:
                 raise StorageError(f"dagster dev exited; the last lines of {self._log}:\n{self._tail()}")
             if time.monotonic() > deadline:

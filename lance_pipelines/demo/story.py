@@ -2,54 +2,54 @@
 
 ::
 
-    ingest     each run of the job ``ingest`` adds a batch as one fragment and creates a version; after a fifth of the
-               batches, the version is tagged
-    delete     each run of the job ``delete_rows`` writes a deletion file for every changed fragment and creates a
-               version
-    maintain   the sensors are started one after another, and nothing else is done: fragments that lost many rows are
-               rewritten, small fragments are merged, and old versions and their files are removed, except the tagged
-               version
-    compare    check that rows, versions, files, and recorded events are as expected
+    ingest     runs of the ingest jobs add an hour of events, and replace and add profiles; after a fifth of the
+               batches, a version of the events is tagged; after half of them, the vector index is built
+    delete     runs of the job ``delete_rows`` delete profiles
+    maintain   the sensors are started, and nothing else is done: fragments that lost many rows are rewritten, small
+               fragments are merged, the index is updated, and old versions are removed, except the tagged one
+    compare    check that rows, search results, versions, files, and recorded events are as expected
 
-After each step, the rows of the dataset are compared with the expected rows. The first failed check ends the
-demonstration with :class:`FailedCheckError`.
+After each step, the rows of the datasets are compared with the expected rows. The first failed check ends the
+demonstration with :class:`FailedCheckError`. Without the optional extra ``pylance``, there is no index.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import pyarrow as pa
 
 import lance_core
 from lance_core.errors import LanceError
-from lance_pipelines.demo.definitions import (
-    CLEANUP_POLICY,
-    COMPACTION_POLICY,
-    DATASET,
-    DELETION_POLICY,
-    DOWNSTREAM,
-)
+from lance_pipelines.demo.batches import DELETES, HOURS, ExpectedRows, events, profiles, query_vector, write_batch
+from lance_pipelines.demo.definitions import DATASETS, DOWNSTREAM, EVENTS, POLICY, PROFILES, landing_directory
 from lance_pipelines.demo.dev_server import DevServer
-from lance_pipelines.demo.events_data import DELETES, EMBEDDING_LENGTH, ExpectedRows, events, write_batch
-from lance_pipelines.demo.reference_check import is_reference_installed, rows_by_version
+from lance_pipelines.demo.reference_check import is_reference_installed, nearest_by_index, rows_by_version
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import job_name, request_config
-from lance_pipelines.resources.spark import SPARK_RESOURCE
+from lance_pipelines.settings import Settings
 
 __all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 
 TAG: Final = "morning"
 
-_RUN_SECONDS: Final = 600
-_SENSOR_SECONDS: Final = 600
+_SECONDS: Final = 600
+"""How long to wait for one run, or for the sensors to finish their work; several times longer than usual."""
+
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
-_AUTOMATION_JOB: Final = "__ASSET_JOB"
-"""Dagster's job name for runs that an automation condition requests."""
+_SENSORS: Final = {
+    "materialize_deletions": "lance_deletion_sensor",
+    "compact": "lance_compaction_sensor",
+    "optimize_indices": "lance_index_sensor",
+    "cleanup": "lance_cleanup_sensor",
+}
+"""The sensor that requests each operation."""
 
-_SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Spark settings for a short startup time; the demonstration has only a few rows."""
+_BATCHES: Final = {EVENTS: events, PROFILES: profiles}
+_KEYS: Final = {EVENTS: "id", PROFILES: "user"}
 
 
 class FailedCheckError(LanceError):
@@ -61,13 +61,13 @@ class StoryOutcome:
     """The result of a demonstration that passed.
 
     Attributes:
-        before: snapshot of the dataset before the sensors were started.
-        after: snapshot of the dataset at the end.
+        before: snapshot of each dataset before the sensors were started.
+        after: snapshot of each dataset at the end.
         checks: descriptions of the checks that passed, in order.
     """
 
-    before: Snapshot
-    after: Snapshot
+    before: dict[str, Snapshot]
+    after: dict[str, Snapshot]
     checks: tuple[str, ...]
 
 
@@ -75,19 +75,17 @@ class Story:
     """One run of the demonstration.
 
     Args:
-        server: a running server for the dataset :data:`~lance_pipelines.demo.definitions.DATASET`.
-        uri: location of the dataset.
-        inputs: an existing, empty directory for the input files.
+        server: a running server for the definitions of the demonstration.
+        settings: the settings of the server.
         tell: called with each line of output.
-        num_ingests: number of batches.
+        num_ingests: number of batches, of which each dataset gets half.
         rows_per_ingest: number of rows in each batch.
     """
 
     def __init__(
         self,
         server: DevServer,
-        uri: Path,
-        inputs: Path,
+        settings: Settings,
         *,
         tell: Callable[[str], None],
         num_ingests: int = 20,
@@ -96,85 +94,93 @@ class Story:
         """Initialize without starting a process."""
         self._server = server
         self._api = server.api
-        self._uri = uri
-        self._inputs = inputs
+        self._uris = {dataset: Path(settings.dataset_uri(dataset)) for dataset in DATASETS}
+        self._landing = landing_directory(settings.warehouse)
         self._tell = tell
-        self._num_ingests = num_ingests
+        self._num_rounds = num_ingests // len(DATASETS)
         self._rows_per_ingest = rows_per_ingest
-        self._expected = ExpectedRows()
+        self._expected = {dataset: ExpectedRows(_KEYS[dataset]) for dataset in DATASETS}
         self._checks: list[str] = []
-        self._num_changes = 0
+        self._num_changes = dict.fromkeys(DATASETS, 0)
+        self._is_indexed = is_reference_installed()
 
     def run(self) -> StoryOutcome:
         """Run the demonstration.
 
         Raises:
             FailedCheckError: a check failed.
-            LanceError: the server or the dataset cannot be used.
+            LanceError: the server or a dataset cannot be used.
         """
-        num_tagged = self._num_ingests // 5
+        if not self._is_indexed:
+            self._tell("there will be no index: it needs pip install 'lance-pipelines[pylance]'")
+        num_tagged, num_indexed = max(1, self._num_rounds // 5), self._num_rounds // 2
         self._ingest(range(num_tagged))
-        tagged_version, tagged_rows = self._tag(), self._expected.rows
-        self._ingest(range(num_tagged, self._num_ingests))
+        tagged_version, tagged_rows = self._tag(), self._expected[EVENTS].rows
+        self._ingest(range(num_tagged, num_indexed))
+        if self._is_indexed:
+            self._finish(self._api.launch(job_name("build_index", EVENTS), request_config("build_index")))
+            self._tell(f"the vector index of {EVENTS} was built")
+        self._ingest(range(num_indexed, self._num_rounds))
         self._delete_all()
         self._wait_for_downstream()
-        before = Snapshot.take(self._uri)
-        self._check(
-            f"before maintenance: more than {self._most_fragments()} fragments, and at least 1 deleted row (found "
-            f"{before.fragments} fragments, {before.deleted_rows} deleted rows, {len(before.versions)} versions)",
-            holds=before.fragments > self._most_fragments() and before.deleted_rows > 0,
-        )
-        downstream_runs = self._downstream_data_versions()
+        before = self._snapshots()
+        self._check_wear(before)
+        nearest_before = self._search("before maintenance")
+        downstream_before = self._downstream_runs()
         self._maintain(tagged_version)
-        after = Snapshot.take(self._uri)
-        self._check_rows("after maintenance")
+        after = self._snapshots()
+        for dataset in DATASETS:
+            self._check_rows(dataset, "after maintenance")
+        nearest_after = self._search("after maintenance")
+        self._check("the search finds the same events as before", holds=nearest_before == nearest_after)
         self._check_tagged(tagged_version, tagged_rows)
-        self._check_reference(after, tagged_version, tagged_rows.num_rows)
-        self._check_events(downstream_runs)
+        self._check_reference(after[EVENTS].versions, tagged_version, tagged_rows.num_rows)
+        self._check_events(downstream_before)
         return StoryOutcome(before=before, after=after, checks=tuple(self._checks))
 
     # ── Ingest, tag, delete ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _ingest(self, batches: range) -> None:
-        for number in batches:
-            self._finish(self._launch_ingest(number))
-            self._expected.append(events(number, self._rows_per_ingest))
-            self._check_rows(f"after ingest {number + 1} of {self._num_ingests}")
-            self._wait_for_request()
-
-    def _launch_ingest(self, number: int) -> str:
-        path = write_batch(self._inputs, number, self._rows_per_ingest)
-        asset_config = {
-            "source": {"format": "parquet", "paths": [str(path)]},
-            "vector_columns": {"embedding": EMBEDDING_LENGTH},
-        }
-        run_config = {
-            "ops": {DATASET: {"config": asset_config}},
-            "resources": {SPARK_RESOURCE: {"config": {"spark_config": _SPARK_CONFIG}}},
-        }
-        return self._api.launch(job_name("ingest", DATASET), run_config)
+    def _ingest(self, numbers: range) -> None:
+        """Ingest batches of both datasets, of which each pair is ingested at the same time."""
+        for number in numbers:
+            runs = []
+            for dataset in DATASETS:
+                batch = _BATCHES[dataset](number, self._rows_per_ingest)
+                write_batch(self._landing / dataset, number, batch)
+                self._expected[dataset].upsert(batch)
+                partition = HOURS[number] if dataset == EVENTS else None
+                runs.append(self._api.launch(job_name("ingest", dataset), {}, partition=partition))
+            for dataset, run_id in zip(DATASETS, runs, strict=True):
+                self._finish(run_id)
+                self._num_changes[dataset] += 1
+                self._check_rows(dataset, f"after ingest {number + 1} of {self._num_rounds}")
 
     def _tag(self) -> int:
-        dataset = lance_core.dataset(self._uri)
+        dataset = lance_core.dataset(self._uris[EVENTS])
         dataset.tags.create(TAG, dataset.version)
-        self._tell(f"version {dataset.version} is tagged {TAG!r}")
+        self._tell(f"version {dataset.version} of {EVENTS} is tagged {TAG!r}")
         return dataset.version
 
     def _delete_all(self) -> None:
         for delete in DELETES:
             run_config = request_config("delete_rows", predicate=delete.predicate)
-            self._finish(self._api.launch(job_name("delete_rows", DATASET), run_config))
-            num_rows = self._expected.delete(delete)
-            self._check_rows(f"after {num_rows} rows were deleted where {delete.predicate}")
-            self._wait_for_request()
+            self._finish(self._api.launch(job_name("delete_rows", PROFILES), run_config))
+            self._num_changes[PROFILES] += 1
+            num_rows = self._expected[PROFILES].delete(delete)
+            self._check_rows(PROFILES, f"after {num_rows} rows were deleted where {delete.predicate}")
 
     def _finish(self, run_id: str) -> None:
         """Wait for a run to succeed."""
-        self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not finish", seconds=_RUN_SECONDS)
+        link = f"{self._server.url}/runs/{run_id}"
+        self._server.wait_until(
+            partial(self._has_ended, run_id),
+            f"run {run_id} did not finish",
+            seconds=_SECONDS,
+            heartbeat=lambda: self._tell(f"  waiting for a run ({self._api.status(run_id).lower()}): {link}"),
+        )
         status = self._api.status(run_id)
         if status != "SUCCESS":
-            raise FailedCheckError(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
-        self._num_changes += 1
+            raise FailedCheckError(f"run {run_id} ended with {status}; see {link}")
 
     def _has_ended(self, run_id: str) -> bool:
         return self._api.status(run_id) not in _UNFINISHED
@@ -182,55 +188,90 @@ class Story:
     # ── Maintenance ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _maintain(self, tagged_version: int) -> None:
-        """Start the sensors one after another; each must act and bring the dataset within the limits of its policy."""
-        known = {run["runId"] for run in self._api.runs()}
-        most, worst = self._most_fragments(), DELETION_POLICY.max_deleted_fraction
-        stages: tuple[tuple[str, str, str, Callable[[Snapshot], bool]], ...] = (
-            (
-                "lance_deletion_sensor",
-                job_name("materialize_deletions", DATASET),
-                f"no fragment has more than {worst:.0%} deleted rows",
-                lambda look: look.worst_deleted_fraction <= worst,
-            ),
-            (
-                "lance_compaction_sensor",
-                job_name("compact", DATASET),
-                f"at most {most} fragments remain, and they have no deleted rows",
-                lambda look: look.fragments <= most and look.deleted_rows == 0,
-            ),
-            (
-                "lance_cleanup_sensor",
-                job_name("cleanup", DATASET),
-                f"only the newest versions and tagged version {tagged_version} remain, and there are no deletion files",
-                lambda look: (
-                    look.deletion_files == 0
-                    and set(look.versions) == {tagged_version, *look.versions[-CLEANUP_POLICY.retain_versions :]}
-                ),
-            ),
-        )
-        for sensor, job, what, is_reached in stages:
-            self._api.start_sensor(sensor)
-            self._tell(f"{sensor} was started")
-            self._server.wait_until(
-                partial(self._is_at_rest, known, job, is_reached), f"{sensor} did not finish", seconds=_SENSOR_SECONDS
-            )
-            self._check(what, holds=is_reached(Snapshot.take(self._uri)))
+        """Start the sensors, and wait until they have brought both datasets within the limits of the policy.
 
-    def _is_at_rest(self, known: set[str], job: str, is_reached: Callable[[Snapshot], bool]) -> bool:
-        """Return whether a job ran, no run is active, and the dataset has the expected state; report new ended runs."""
-        runs = self._api.runs()
+        Compaction drops deleted rows too: its sensor is started when the other rewrite has been requested.
+        """
+        known = {run["runId"] for run in self._api.runs()}
+        operations = [name for name in _SENSORS if self._is_indexed or name != "optimize_indices"]
+        first, *others = operations
+        wait = partial(
+            self._server.wait_until, seconds=_SECONDS, heartbeat=lambda: self._tell_waiting(operations, known)
+        )
+        self._start(first)
+        wait(lambda: job_name(first, PROFILES) in self._jobs_since(known), f"{_SENSORS[first]} requested no run")
+        for operation in others:
+            self._start(operation)
+        self._tell("from here on, nobody does anything")
+        wait(partial(self._is_at_rest, operations, known, tagged_version), "the sensors did not finish their work")
+        done = self._jobs_since(known)
+        for operation in operations:
+            jobs = sorted(done & {job_name(operation, dataset) for dataset in DATASETS})
+            self._check(f"{_SENSORS[operation]} requested {', '.join(jobs) or 'no run'}", holds=bool(jobs))
+        for dataset in DATASETS:
+            for what, holds in self._goals(dataset, tagged_version).items():
+                self._check(f"{dataset}: {what}", holds=holds)
+
+    def _start(self, operation: str) -> None:
+        sensor = _SENSORS[operation]
+        self._api.start_sensor(sensor)
+        self._tell(f"{sensor} was started")
+
+    def _jobs_since(self, known: set[str]) -> set[str]:
+        """Return the jobs of the runs that are not among the known ones.
+
+        Raises:
+            FailedCheckError: such a run failed.
+        """
+        runs = [run for run in self._api.runs() if run["runId"] not in known]
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
-                raise FailedCheckError(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
-            if run["status"] == "SUCCESS" and run["runId"] not in known:
-                known.add(run["runId"])
-                self._tell(f"  run {run['runId'][:8]} of {run['jobName']} succeeded")
-        has_run = any(run["jobName"] == job for run in runs)
-        is_busy = any(run["status"] in _UNFINISHED for run in runs)
-        return has_run and not is_busy and is_reached(Snapshot.take(self._uri))
+                raise FailedCheckError(
+                    f"a run of {run['jobName']} ended with {run['status']}; see {self._server.url}/runs/{run['runId']}"
+                )
+        return {run["jobName"] for run in runs}
 
-    def _most_fragments(self) -> int:
-        return max(1, self._expected.num_rows // COMPACTION_POLICY.target_rows_per_fragment)
+    def _is_at_rest(self, operations: list[str], known: set[str], tagged_version: int) -> bool:
+        """Return whether every operation ran, no run is active, and both datasets have the expected state."""
+        jobs = self._jobs_since(known)
+        if not all(any(job_name(name, dataset) in jobs for dataset in DATASETS) for name in operations):
+            return False
+        if self._api.runs(*_UNFINISHED):
+            return False
+        return all(all(self._goals(dataset, tagged_version).values()) for dataset in DATASETS)
+
+    def _goals(self, dataset: str, tagged_version: int) -> dict[str, bool]:
+        """Return the states that the sensors must reach, and whether each of them is reached."""
+        look = Snapshot.take(self._uris[dataset], POLICY)
+        most, versions = self._most_fragments(dataset), set(look.versions[-1:])
+        if dataset == EVENTS:
+            versions.add(tagged_version)
+        goals = {
+            f"at most {most} fragments": look.fragments <= most,
+            "no deleted rows, and no deletion files": look.deleted_rows == look.deletion_files == 0,
+            f"only versions {sorted(versions)}": set(look.versions) == versions,
+            "health grade A": look.grade == "A",
+        }
+        if look.unindexed_rows is not None:
+            goals["the index covers all rows"] = look.unindexed_rows == 0
+        return goals
+
+    def _most_fragments(self, dataset: str) -> int:
+        """Return how many fragments the policy allows: full ones, and fewer small ones than a compaction merges."""
+        policy = POLICY.compaction
+        assert policy is not None  # noqa: S101  # the demonstration's own policy
+        return self._expected[dataset].num_rows // policy.target_rows_per_fragment + policy.min_small_fragments - 1
+
+    def _tell_waiting(self, operations: list[str], known: set[str]) -> None:
+        """Tell which runs are active, or, if there are none, what the sensors wait for."""
+        active = [run for run in self._api.runs(*_UNFINISHED) if run["runId"] not in known]
+        for run in active:
+            self._tell(
+                f"  waiting for {run['jobName']} ({run['status'].lower()}): {self._server.url}/runs/{run['runId']}"
+            )
+        for operation in [] if active else operations:
+            sensor = _SENSORS[operation]
+            self._tell(f"  waiting for {sensor} ({self._api.last_tick(sensor)}): {self._server.url}/automation")
 
     # ── Checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,72 +281,92 @@ class Story:
         self._checks.append(what)
         self._tell(what)
 
-    def _check_rows(self, when: str) -> None:
-        rows = lance_core.dataset(self._uri).to_table().sort_by("id").combine_chunks()
-        self._check(
-            f"{when}: the {self._expected.num_rows} rows that were ingested and not deleted",
-            holds=rows.equals(self._expected.rows),
-        )
+    def _snapshots(self) -> dict[str, Snapshot]:
+        return {dataset: Snapshot.take(self._uris[dataset], POLICY) for dataset in DATASETS}
 
-    def _check_tagged(self, version: int, rows: Any) -> None:
-        tagged = lance_core.dataset(self._uri, version=TAG)
-        found = tagged.to_table().sort_by("id").combine_chunks()
+    def _check_wear(self, before: dict[str, Snapshot]) -> None:
+        for dataset, look in before.items():
+            self._check(
+                f"before maintenance: {dataset} has {look.fragments} fragments, {look.deleted_rows} deleted rows, "
+                f"{len(look.versions)} versions, and health grade {look.grade}",
+                holds=look.fragments > self._most_fragments(dataset) and look.grade != "A",
+            )
+
+    def _check_rows(self, dataset: str, when: str) -> None:
+        expected = self._expected[dataset].rows
+        rows = lance_core.dataset(self._uris[dataset]).to_table().sort_by(_KEYS[dataset]).combine_chunks()
+        self._check(f"{when}: {dataset} has exactly the {expected.num_rows} expected rows", holds=rows.equals(expected))
+
+    def _search(self, when: str) -> list[int]:
+        """Search for the nearest vectors, and check that a search with the index finds the same."""
+        uri = self._uris[EVENTS]
+        query = {"column": "embedding", "q": query_vector(), "k": 5}
+        found = lance_core.dataset(uri).to_table(columns=["id"], nearest=query)["id"].to_pylist()
+        self._tell(f"{when}: the events nearest to a vector are {found}")
+        if self._is_indexed:
+            by_index = nearest_by_index(uri, {**query, "nprobes": 4})
+            self._check(f"{when}: a search with the index finds the same events", holds=by_index == found)
+        return [int(number) for number in found]
+
+    def _check_tagged(self, version: int, rows: pa.Table) -> None:
+        tagged = lance_core.dataset(self._uris[EVENTS], version=TAG)
+        found = tagged.to_table().sort_by(_KEYS[EVENTS]).combine_chunks()
         self._check(
             f"tag {TAG!r} still refers to version {version}, which has {rows.num_rows} rows",
             holds=tagged.version == version and found.equals(rows),
         )
 
-    def _check_reference(self, after: Snapshot, tagged_version: int, tagged_rows: int) -> None:
+    def _check_reference(self, versions: tuple[int, ...], tagged_version: int, tagged_rows: int) -> None:
         if not is_reference_installed():
             self._tell("the reference implementation is not installed; its check is skipped")
             return
-        found = rows_by_version(self._uri, after.versions)
-        expected = dict.fromkeys(after.versions, self._expected.num_rows) | {tagged_version: tagged_rows}
+        found = rows_by_version(self._uris[EVENTS], versions)
+        expected = dict.fromkeys(versions, self._expected[EVENTS].num_rows) | {tagged_version: tagged_rows}
         self._check(
-            f"the reference implementation validates and reads versions {list(after.versions)}",
+            f"the reference implementation validates and reads versions {list(versions)} of {EVENTS}",
             holds=found == expected,
         )
 
-    def _check_events(self, downstream_before: list[str]) -> None:
-        recorded = self._api.asset_events(DATASET)
-        changes = [tags[_DATA_VERSION] for tags in recorded.materializations]
-        num_changes = self._num_ingests + len(DELETES)
-        self._check(
-            f"{num_changes} data changes were recorded as {num_changes} materializations of {DATASET}",
-            holds=len(changes) == len(set(changes)) == num_changes,
-        )
-        self._check(
-            f"maintenance produced {len(recorded.observations)} observations, all with data version {changes[0]}",
-            holds=bool(recorded.observations)
-            and {tags[_DATA_VERSION] for tags in recorded.observations} == {changes[0]},
-        )
-        self._check(
-            f"{DOWNSTREAM} ran {num_changes} times, once for each change, and never for maintenance",
-            holds=self._downstream_data_versions() == downstream_before and len(downstream_before) == num_changes,
-        )
-
-    def _wait_for_request(self) -> None:
-        """Wait until a run of the downstream asset was requested because of the last change.
-
-        The run itself may still be in progress at the next change, which then requests another run.
-        """
-
-        def is_requested() -> bool:
-            return sum(run["jobName"] == _AUTOMATION_JOB for run in self._api.runs()) >= self._num_changes
-
-        self._server.wait_until(is_requested, f"no run of {DOWNSTREAM} was requested", seconds=_RUN_SECONDS)
+    def _check_events(self, downstream_before: dict[str, list[str]]) -> None:
+        for dataset, num_changes in self._num_changes.items():
+            recorded = self._api.asset_events(dataset)
+            changes = [tags[_DATA_VERSION] for tags in recorded.materializations]
+            self._check(
+                f"{num_changes} data changes were recorded as {num_changes} materializations of {dataset}",
+                holds=len(changes) == len(set(changes)) == num_changes,
+            )
+            maintained = recorded.observations[: -1 if dataset == EVENTS and self._is_indexed else None]
+            self._check(
+                f"maintenance produced {len(maintained)} observations of {dataset}, all with data version {changes[0]}",
+                holds=bool(maintained) and {tags[_DATA_VERSION] for tags in maintained} == {changes[0]},
+            )
+            num_runs = len(downstream_before[dataset])
+            self._check(
+                f"{DOWNSTREAM[dataset]} ran {num_runs} times for {num_changes} changes, and never for maintenance",
+                holds=self._downstream_runs()[dataset] == downstream_before[dataset] and num_runs <= num_changes,
+            )
 
     def _wait_for_downstream(self) -> None:
-        """Wait until the downstream asset has run for every change."""
+        """Wait until a run of each downstream asset has started after the latest change, and all runs have ended."""
 
         def has_caught_up() -> bool:
-            newest = self._api.asset_events(DATASET).materializations[0][_DATA_VERSION]
-            seen = self._downstream_data_versions()
-            return len(seen) >= self._num_changes and seen[0] == newest
+            runs = self._api.runs()
+            if any(run["status"] in _UNFINISHED for run in runs):
+                return False
+            starts = {run["runId"]: run["startTime"] for run in runs}
+            return all(
+                max((starts[run_id] for run_id in self._api.asset_events(name).run_ids), default=0)
+                > self._api.asset_events(dataset).times[0]
+                for dataset, name in DOWNSTREAM.items()
+            )
 
-        self._server.wait_until(has_caught_up, f"{DOWNSTREAM} did not run", seconds=_RUN_SECONDS)
+        self._server.wait_until(
+            has_caught_up,
+            "the downstream assets did not run",
+            seconds=_SECONDS,
+            heartbeat=lambda: self._tell(f"  waiting for the downstream assets: {self._server.url}/runs"),
+        )
 
-    def _downstream_data_versions(self) -> list[str]:
-        """Return the data versions of the dataset that the downstream asset ran for, newest first."""
-        key = f"dagster/input_data_version/{DATASET}"
-        return [tags[key] for tags in self._api.asset_events(DOWNSTREAM).materializations]
+    def _downstream_runs(self) -> dict[str, list[str]]:
+        """Return the ids of the runs of the asset downstream of each dataset, newest first."""
+        return {dataset: self._api.asset_events(name).run_ids for dataset, name in DOWNSTREAM.items()}

@@ -25,7 +25,7 @@ mutation Launch($params: ExecutionParams!) { launchRun(executionParams: $params)
 _RUN: Final = "query Run($runId: ID!) { runOrError(runId: $runId) { ... on Run { status } } }"
 _RUNS: Final = """
 query Runs($statuses: [RunStatus!]) { runsOrError(filter: {statuses: $statuses}) {
-  ... on Runs { results { runId jobName status } } } }
+  ... on Runs { results { runId jobName status startTime } } } }
 """
 _START_SENSOR: Final = """
 mutation Start($selector: SensorSelector!) { startSensor(sensorSelector: $selector) {
@@ -35,24 +35,32 @@ _SENSORS: Final = """
 query Sensors($selector: RepositorySelector!) { sensorsOrError(repositorySelector: $selector) {
   ... on Sensors { results { name sensorState { status } } } } }
 """
+_LAST_TICK: Final = """
+query Tick($selector: SensorSelector!) { sensorOrError(sensorSelector: $selector) {
+  ... on Sensor { sensorState { ticks(limit: 1) { skipReason } } } } }
+"""
 _ASSET_EVENTS: Final = """
 query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on Asset {
-  assetMaterializations { runId tags { key value } }
-  assetObservations { runId tags { key value } } } } }
+  assetMaterializations { runId timestamp tags { key value } }
+  assetObservations { tags { key value } } } } }
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetEvents:
-    """The tags of an asset's recorded events, newest first.
+    """The recorded events of an asset, newest first.
 
     Attributes:
         materializations: the tags of each materialization.
         observations: the tags of each observation.
+        run_ids: the id of the run of each materialization; empty if it has none.
+        times: the time of each materialization, in seconds since 1970.
     """
 
     materializations: list[dict[str, str]]
     observations: list[dict[str, str]]
+    run_ids: list[str]
+    times: list[float]
 
 
 class WebApi:
@@ -82,13 +90,23 @@ class WebApi:
                 raise StorageError(f"the code location {entry['name']} cannot be loaded: {found['message']}")
         return [(entry["name"], entry["loadStatus"]) for entry in entries] == [(self._location, "LOADED")]
 
-    def launch(self, job: str, run_config: dict[str, Any]) -> str:
+    def launch(self, job: str, run_config: dict[str, Any], *, partition: str | None = None) -> str:
         """Launch a job in the same way as the launchpad of the web interface, and return the id of the run.
+
+        Args:
+            job: name of the job.
+            run_config: configuration of the run.
+            partition: key of the partition for which it runs; None if it is not for a partition.
 
         Raises:
             StorageError: the server did not launch the run.
         """
-        params = {"selector": {**self._selector, "jobName": job}, "runConfigData": run_config}
+        tags = [] if partition is None else [{"key": "dagster/partition", "value": partition}]
+        params = {
+            "selector": {**self._selector, "jobName": job},
+            "runConfigData": run_config,
+            "executionMetadata": {"tags": tags},
+        }
         launched = self.query(_LAUNCH, params=params)["launchRun"]
         if launched["__typename"] != "LaunchRunSuccess":
             raise StorageError(f"the job {job} was not launched: {launched}")
@@ -100,12 +118,12 @@ class WebApi:
         status: str = self.query(_RUN, runId=run_id)["runOrError"]["status"]
         return status
 
-    def runs(self, *statuses: str) -> list[dict[str, str]]:
+    def runs(self, *statuses: str) -> list[dict[str, Any]]:
         """Return the runs with one of these statuses, or all runs if none is given.
 
-        Each run has the keys ``runId``, ``jobName``, and ``status``.
+        Each run has the keys ``runId``, ``jobName``, ``status``, and ``startTime``, in seconds since 1970.
         """
-        runs: list[dict[str, str]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
+        runs: list[dict[str, Any]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
         return runs
 
     def start_sensor(self, name: str) -> None:
@@ -123,12 +141,22 @@ class WebApi:
         found = self.query(_SENSORS, selector=self._selector)["sensorsOrError"]["results"]
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
+    def last_tick(self, sensor: str) -> str:
+        """Return why the latest tick of a sensor requested no run, or an empty text if there is no such reason."""
+        selector = {**self._selector, "sensorName": sensor}
+        found = self.query(_LAST_TICK, selector=selector)["sensorOrError"]
+        ticks = found.get("sensorState", {}).get("ticks", [])
+        return (ticks[0]["skipReason"] or "") if ticks else ""
+
     def asset_events(self, asset: str) -> AssetEvents:
         """Return the recorded events of an asset; empty if there are none."""
         found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
+        materializations = found.get("assetMaterializations", [])
         return AssetEvents(
-            materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
+            materializations=[_tags(event) for event in materializations],
             observations=[_tags(event) for event in found.get("assetObservations", [])],
+            run_ids=[event["runId"] for event in materializations],
+            times=[float(event["timestamp"]) / 1000 for event in materializations],
         )
 
     def query(self, query: str, **variables: Any) -> dict[str, Any]:

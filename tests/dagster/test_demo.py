@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.soak
 @pytest.mark.parametrize("ingests", [10, 20])
 def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
-    """After many small ingests and five deletes, only the sensors act; then all checks must pass."""
+    """After many small ingests and some deletes, only the sensors act; then all checks must pass."""
     place = tmp_path / "demo"
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_"))}
     process = subprocess.Popen(
@@ -46,16 +46,22 @@ def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
         pytest.fail(f"the story does not end\n{stdout[-5000:]}\n{stderr[-3000:]}")
     log = place / "dagster-dev.log"
     assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
-    assert "before and after maintenance by the sensors" in stdout
+    assert stdout.count("before and after maintenance by the sensors") == 2
     assert "Demonstration passed" in stdout
 
     uri = place / "warehouse" / "events.lance"
     reference = lance.dataset(str(uri))
-    assert len(reference.get_fragments()) <= 2
+    assert len(reference.get_fragments()) <= 4
     assert not list(uri.glob("_deletions/*"))
+    (index,) = reference.describe_indices()
+    assert index.num_rows_indexed == reference.count_rows()
     tagged = reference.tags.list()["morning"]["version"]
     assert {version["version"] for version in reference.versions()} == {tagged, reference.version}
-    assert lance.dataset(str(uri), version="morning").count_rows() == ingests // 5 * 500
+    assert lance.dataset(str(uri), version="morning").count_rows() == ingests // 10 * 500
+    profiles = lance.dataset(str(place / "warehouse" / "profiles.lance"))
+    assert 0 < profiles.count_rows(filter="user < 750") < 750 - 530
+    assert profiles.count_rows(filter="user >= 750") == 250 * (ingests // 2 - 2)
+    assert len(profiles.versions()) == 1
 
 
 class _NoServer:
@@ -73,8 +79,10 @@ class _NoServer:
 
 _SHAPE = Snapshot(
     versions=(1, 2),
+    grade="B",
     fragments=2,
     rows=10,
+    unindexed_rows=3,
     deleted_rows=1,
     worst_deleted_fraction=0.1,
     data_files=2,
@@ -87,7 +95,11 @@ _SHAPE = Snapshot(
 @pytest.mark.parametrize(
     ("ending", "exit_code", "last_line"),
     [
-        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
+        (
+            StoryOutcome(before={"events": _SHAPE}, after={"events": _SHAPE}, checks=("one", "two")),
+            0,
+            "Demonstration passed: 2 checks",
+        ),
         (FailedCheckError("check failed; expected: 7 rows"), 1, "Demonstration failed: check failed; expected: 7 rows"),
         (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
@@ -118,7 +130,7 @@ def test_a_demonstration_with_the_stay_option_waits_for_an_interrupt(monkeypatch
             pass
 
         def run(self) -> StoryOutcome:
-            return StoryOutcome(before=_SHAPE, after=_SHAPE, checks=())
+            return StoryOutcome(before={"events": _SHAPE}, after={"events": _SHAPE}, checks=())
 
     waits = []
 
@@ -144,8 +156,8 @@ def test_the_help_of_the_demonstration_shows_the_defaults() -> None:
 
 def test_the_comparison_table_of_the_demonstration_labels_its_columns_and_both_states() -> None:
     output = StringIO()
-    after = replace(_SHAPE, fragments=1, rows=1234567, num_bytes=4000)
-    print_comparison(Console(file=output, width=100), _SHAPE, after)
+    after = replace(_SHAPE, grade="A", fragments=1, rows=1234567, unindexed_rows=None, num_bytes=4000)
+    print_comparison(Console(file=output, width=100), "events", _SHAPE, after)
     cells = [
         [cell.strip() for cell in line.split(mark)[1:-1]]
         for line in output.getvalue().splitlines()
@@ -153,7 +165,9 @@ def test_the_comparison_table_of_the_demonstration_labels_its_columns_and_both_s
         if mark in line
     ]
     assert cells[0] == ["", "before", "after"]
+    assert ["health", "B", "A"] in cells
     assert ["fragments", "2", "1"] in cells
+    assert ["rows without index", "3", ""] in cells
     assert ["rows", "10", "1,234,567"] in cells
     assert ["bytes", "5.0 kB", "4.0 kB"] in cells
 
