@@ -11,6 +11,7 @@ import dagster as dg
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
+from lance_pipelines.assets.maintenance_asset import build_maintenance_asset
 from lance_pipelines.assets.published_dataset import build_published_asset
 from lance_pipelines.checks.asset_checks import build_asset_checks
 from lance_pipelines.generated_names import check_names
@@ -91,7 +92,11 @@ def build_asset_definitions(declared: Sequence[DatasetDeclaration]) -> dg.Defini
     ingested = [declaration for declaration in declared if declaration.source is not None]
     published = [declaration for declaration in declared if declaration.publish is not None]
     return dg.Definitions(
-        assets=[*map(build_dataset_asset, ingested), *map(build_published_asset, published)],
+        assets=[
+            *map(build_dataset_asset, ingested),
+            *map(build_published_asset, published),
+            *map(build_maintenance_asset, declared),
+        ],
         asset_checks=[build_asset_checks(declaration) for declaration in declared if declaration.checks.names],
         jobs=[*build_ingest_jobs(ingested), *build_check_jobs(declared), *build_promotion_jobs(published)],
         schedules=build_schedules(declared),

@@ -14,7 +14,7 @@ from typing import Final
 from dagster._core.definitions.utils import is_valid_name
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, published_key
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, maintenance_key, published_key
 
 __all__ = ["JOBS", "STEPS", "check_key", "check_names"]
 
@@ -90,6 +90,11 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
         check_key(declaration)
     own_keys = {key_parts(declaration.key) for declaration in declarations}
     for declaration in declarations:
+        if maintenance_key(declaration) in own_keys:
+            raise InvalidInputError(
+                f"the maintenance asset of dataset {'/'.join(key_parts(declaration.key))} has the key of another "
+                f"dataset, {'/'.join(maintenance_key(declaration))}; change the asset key of one of these datasets"
+            )
         if declaration.publish is not None and published_key(declaration) in own_keys:
             raise InvalidInputError(
                 f"the asset of tag {declaration.publish.tag!r} of dataset {'/'.join(key_parts(declaration.key))} has "

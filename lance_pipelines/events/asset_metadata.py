@@ -202,6 +202,8 @@ def version_metadata(
     }
     if health.bytes_total is not None:
         metadata["lance/bytes_total"] = dg.MetadataValue.int(health.bytes_total)
+    if card.coverage:
+        metadata["lance/unindexed_rows"] = dg.MetadataValue.int(sum(index.unindexed_rows for index in card.coverage))
     if health.fragments:
         metadata["lance/fragment_chart"] = dg.MetadataValue.md(card.fragments_markdown())
     return metadata

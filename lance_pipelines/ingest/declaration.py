@@ -42,6 +42,7 @@ __all__ = [
     "WriteMode",
     "dataset_name",
     "key_parts",
+    "maintenance_key",
     "published_key",
     "required_publishing",
     "required_source",
@@ -332,6 +333,11 @@ def required_publishing(declaration: DatasetDeclaration) -> PublishSettings:
 def published_key(declaration: DatasetDeclaration) -> tuple[str, ...]:
     """Return the key of the asset that stands for the published version: the dataset's key and the tag."""
     return (*key_parts(declaration.key), required_publishing(declaration).tag)
+
+
+def maintenance_key(declaration: DatasetDeclaration) -> tuple[str, ...]:
+    """Return the key of the asset that stands for the maintenance of a dataset: ``maintenance`` and its key."""
+    return ("maintenance", *key_parts(declaration.key))
 
 
 def key_parts(key: DatasetKey | dg.AssetKey) -> tuple[str, ...]:

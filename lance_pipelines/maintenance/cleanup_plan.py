@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import lance_core.metadata
 from lance_core.metadata import FileKind, PathState, plan_cleanup
+from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.policy import CleanupPolicy
 from lance_pipelines.progress import Progress
@@ -81,6 +82,10 @@ class FileTotals:
         listed = list(paths)
         return cls(len(listed), sum(path.num_bytes for path in listed))
 
+    def contents(self, rows: int | None = None) -> Contents:
+        """Return the totals as figures that all maintenance jobs report."""
+        return Contents(files=self.files, num_bytes=self.num_bytes, rows=rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupForecast:
@@ -102,6 +107,11 @@ class CleanupForecast:
     def has_work(self) -> bool:
         """Whether there is anything to remove."""
         return bool(self.plan.removable)
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+        return Effect.none("cleanup", self.plan.read_version, FileTotals.of(self.plan.paths).contents(rows=self.rows))
 
     @property
     def versions(self) -> int:

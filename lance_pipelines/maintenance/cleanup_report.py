@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import StorageError
 from lance_core.metadata import FileKind
 from lance_pipelines.maintenance.cleanup_plan import FileTotals, files_left_alone
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
 if TYPE_CHECKING:
@@ -46,17 +47,33 @@ class CleanupReport:
     @property
     def has_changed(self) -> bool:
         """Whether anything was removed."""
+        return bool(self.stats.bytes_removed or self._files_removed)
+
+    @property
+    def _files_removed(self) -> int:
         stats = self.stats
-        return any(
-            (
-                stats.bytes_removed,
-                stats.old_versions,
-                stats.data_files_removed,
-                stats.deletion_files_removed,
-                stats.transaction_files_removed,
-                stats.index_files_removed,
-                stats.residue_files_removed,
-            )
+        return (
+            stats.old_versions
+            + stats.data_files_removed
+            + stats.deletion_files_removed
+            + stats.transaction_files_removed
+            + stats.index_files_removed
+            + stats.residue_files_removed
+        )
+
+    @property
+    def effect(self) -> Effect:
+        """What the run did."""
+        found = FileTotals.of(self.plan.paths)
+        left = FileTotals(found.files - self._files_removed, found.num_bytes - self.stats.bytes_removed)
+        return Effect(
+            op=self.op,
+            version_before=self.plan.read_version,
+            version_after=self.plan.read_version,
+            before=found.contents(),
+            after=left.contents(),
+            has_changed=self.has_changed,
+            bytes_reclaimed=self.stats.bytes_removed,
         )
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
 from lance_core.metadata import delete_rows
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
@@ -64,6 +65,18 @@ class DeleteReport:
     def has_changed(self) -> bool:
         """Whether rows were deleted."""
         return self.rows_deleted != 0
+
+    @property
+    def effect(self) -> Effect:
+        """What the run did."""
+        return Effect(
+            op=self.op,
+            version_before=self.before.version,
+            version_after=self.after.version,
+            before=self.before.contents,
+            after=self.after.contents,
+            has_changed=self.has_changed,
+        )
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the delete for an event, without the version's statistics, which every event has."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 from lance_pipelines.step_messages import StepMessage
@@ -35,6 +36,11 @@ class DeleteForecast:
     def has_work(self) -> bool:
         """Whether any row matches."""
         return self.plan.rows_deleted > 0
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+        return Effect.none("delete_rows", self.plan.read_version, self.before.contents)
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from lance_pipelines.maintenance.effect import Contents
 from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy
 
@@ -90,6 +91,11 @@ class TableHealth:
             bytes_total=int(figures.num_bytes.sum()) if figures.has_all_sizes.all() else None,
             manifest_bytes=dataset.counted_manifest.num_bytes,
         )
+
+    @property
+    def contents(self) -> Contents:
+        """The figures that all maintenance jobs report."""
+        return Contents(fragments=self.fragments, files=self.data_files, num_bytes=self.bytes_total, rows=self.rows)
 
     @property
     def deletion_ratio(self) -> float:

@@ -1,18 +1,19 @@
 """HealthCard: the state of one version on half a page of Markdown: a grade with reasons, and what is due next.
 
-======  ==========================  ============================  ==============================
-Grade   Small fragments to merge    Deleted rows                  Old versions to remove
-======  ==========================  ============================  ==============================
-A       compaction is not due       no fragment exceeds the       cleanup is not due
+======  ==========================  ============================  ======================  ==========================
+Grade   Small fragments to merge    Deleted rows                  Old versions to remove  Rows that an index lacks
+======  ==========================  ============================  ======================  ==========================
+A       compaction is not due       no fragment exceeds the       cleanup is not due      an update is not due
                                     limit
-B       less than 4 times the       less than 1/4 of all rows     less than 100
-        number at which it is due
-C       less than 16 times          less than 1/2                 less than 1,000
-D       less than 64 times          less than 3/4                 less than 10,000
-F       more                        more                          more
-======  ==========================  ============================  ==============================
+B       less than 4 times the       less than 1/4 of all rows     less than 100           less than 4 times the
+        number at which it is due                                                         number at which it is due
+C       less than 16 times          less than 1/2                 less than 1,000         less than 16 times
+D       less than 64 times          less than 3/4                 less than 10,000        less than 64 times
+F       more                        more                          more                    more
+======  ==========================  ============================  ======================  ==========================
 
-The grade of the version is the worst of the three. A disabled part of the policy is graded by its default limits.
+The grade of the version is the worst of the four. Indices are graded only if there are any; unindexed fragments count
+like unindexed rows. A disabled part of the policy is graded by its default limits.
 
 The card is made after every commit. It reads the names of the versions and at most nine old manifests; its length does
 not depend on the number of fragments.
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from lance_core.errors import LanceError
+from lance_core.metadata import index_coverage
 from lance_pipelines.maintenance.evaluate import (
     Due,
     Verdict,
@@ -40,7 +42,7 @@ from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.old_versions import OldVersions
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
-from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, IndexPolicy
 from lance_pipelines.maintenance.reclaimable import Reclaimable
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     import lance_core
-    from lance_core.metadata import ManifestName
+    from lance_core.metadata import IndexCoverage, ManifestName
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["Assessment", "Grade", "HealthCard"]
@@ -59,13 +61,14 @@ _SIZE_LIMITS: Final = (_MIB, 8 * _MIB, 64 * _MIB, 512 * _MIB, 4096 * _MIB)
 _SIZE_NAMES: Final = ("below 1 MiB", "1 to 8 MiB", "8 to 64 MiB", "64 to 512 MiB", "512 MiB to 4 GiB", "4 GiB or more")
 _NO_SIZE: Final = "not recorded"
 
-_COMPACTION_FACTORS: Final = (1, 4, 16, 64)
+_DUE_FACTORS: Final = (1, 4, 16, 64)
 _DELETED_FRACTIONS: Final = (0.0, 0.25, 0.5, 0.75)
 _REMOVABLE_VERSIONS: Final = (1, 100, 1_000, 10_000)
 
 _BAR_CELLS: Final = 24
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _SHOWN_FRAGMENTS: Final = 5
+_SHOWN_INDICES: Final = 2
 
 _CHART_BARS: Final = 60
 _CHART_WIDTH: Final = 420
@@ -109,12 +112,14 @@ class HealthCard:
     Attributes:
         health: the statistics of the version.
         figures: the figures of its fragments.
-        parts: the grades of fragments, deleted rows and old versions.
+        coverage: what its indices cover.
+        parts: the grades of fragments, deleted rows, old versions, and indices.
         policy: the policy by which fragments count as small.
     """
 
     health: TableHealth
     figures: FragmentFigures
+    coverage: tuple[IndexCoverage, ...]
     parts: tuple[Assessment, ...]
     policy: CompactionPolicy
 
@@ -131,13 +136,17 @@ class HealthCard:
         names = dataset.log.newer_than(0)
         health = TableHealth.of(dataset, policy, versions=len(names), figures=figures)
         now = time.time() if now is None else now
+        coverage = tuple(index_coverage(dataset))
+        indices = (_assess_indices(policy.indices, coverage),) if coverage else ()
         return cls(
             health=health,
             figures=figures,
+            coverage=coverage,
             parts=(
                 _assess_fragments(policy.compaction, health, figures),
                 _assess_deletions(policy.deletion, health, figures),
                 _assess_versions(policy.cleanup, dataset, names, health, now),
+                *indices,
             ),
             policy=policy.compaction or CompactionPolicy(),
         )
@@ -190,7 +199,7 @@ class HealthCard:
 
 def _assess_fragments(policy: CompactionPolicy | None, health: TableHealth, figures: FragmentFigures) -> Assessment:
     limits = policy or CompactionPolicy()
-    thresholds = [factor * limits.min_small_fragments for factor in _COMPACTION_FACTORS]
+    thresholds = [factor * limits.min_small_fragments for factor in _DUE_FACTORS]
     grade = _grade(health.mergeable_fragments, thresholds)
     verdict = evaluate_compaction(policy, health)
     num_bytes = int(figures.num_bytes[figures.mergeable(limits)].sum())
@@ -235,6 +244,24 @@ def _assess_versions(
     return Assessment(
         part, grade, found, f"clean up: remove {amount(len(old.removable), 'version')}, free {_size(free)}"
     )
+
+
+def _assess_indices(policy: IndexPolicy | None, coverage: Sequence[IndexCoverage]) -> Assessment:
+    part, limits = "Indices", policy or IndexPolicy()
+    behind = sorted(coverage, key=lambda index: index.unindexed_rows, reverse=True)
+    behind = [index for index in behind if index.unindexed_fragments]
+    if not behind:
+        return Assessment(part, Grade.A, f"{amount(len(coverage), 'index', 'indices')} up to date")
+    fragments = max(len(index.unindexed_fragments) for index in behind)
+    grade = max(
+        _grade(behind[0].unindexed_rows, [factor * limits.min_unindexed_rows for factor in _DUE_FACTORS]),
+        _grade(fragments, [factor * limits.min_unindexed_fragments for factor in _DUE_FACTORS]),
+    )
+    shown = [f"{index.name}: {index.unindexed_rows:,} unindexed rows" for index in behind[:_SHOWN_INDICES]]
+    more = [f"{len(behind) - _SHOWN_INDICES} more"] if len(behind) > _SHOWN_INDICES else []
+    disabled = [] if policy else ["index upkeep is disabled"]
+    step = f"optimize {amount(len(behind), 'index', 'indices')}" if grade and policy else ""
+    return Assessment(part, grade, "; ".join([*shown, *more, *disabled]), step)
 
 
 def _size(free: Reclaimable) -> str:

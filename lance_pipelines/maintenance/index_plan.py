@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 from lance_core.errors import InvalidInputError
 from lance_core.metadata import index_coverage
 from lance_pipelines.maintenance.content import content_digest
+from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.index_declaration import VECTOR_DETAILS
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 from lance_pipelines.step_messages import StepMessage
@@ -164,6 +165,11 @@ class IndexForecast:
     def has_work(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.works)
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+        return Effect.none(self.operation.value, self.version, Contents(rows=self.rows))
 
     def require(self, digest: str | None) -> None:
         """Check that the plan is the one that was reviewed.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.metadata import index_coverage
+from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
 if TYPE_CHECKING:
@@ -92,6 +93,19 @@ class IndexReport:
     def has_changed(self) -> bool:
         """Whether any index changed."""
         return bool(self.names)
+
+    @property
+    def effect(self) -> Effect:
+        """What the run did."""
+        return Effect(
+            op=self.op,
+            version_before=self.read_version,
+            version_after=self.version,
+            before=Contents(),
+            after=Contents(),
+            has_changed=self.has_changed,
+            bytes_written=self.bytes_written,
+        )
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the job for an event, without the version's statistics, which every event has."""

@@ -142,16 +142,26 @@ class MaintenancePolicy:
         deletion: policy for rewriting fragments with many deleted rows; None disables it.
         cleanup: policy for removing old versions; None disables it.
         indices: policy for keeping indices current; None disables it.
+        overdue_after: time without a maintenance run after which the asset ``maintenance/<dataset>`` counts as not
+            fresh. A run that finds nothing to do counts as well. By default, a day longer than the interval of the
+            weekly schedule; None disables it.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
     deletion: DeletionPolicy | None = field(default_factory=DeletionPolicy)
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
     indices: IndexPolicy | None = field(default_factory=IndexPolicy)
+    overdue_after: timedelta | None = timedelta(days=8)
+
+    def __post_init__(self) -> None:
+        if self.overdue_after is not None and self.overdue_after <= timedelta(0):
+            raise InvalidInputError(f"maintenance: overdue_after must be positive, found {self.overdue_after}")
 
     def digest(self) -> str:
-        """Return a hexadecimal digest of the policy; equal policies have the same digest in every process."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=timedelta.total_seconds)
+        """Return a hexadecimal digest of when work is due; equal policies have the same digest in every process."""
+        parts = dataclasses.asdict(self)
+        del parts["overdue_after"]
+        text = json.dumps(parts, sort_keys=True, default=timedelta.total_seconds)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 

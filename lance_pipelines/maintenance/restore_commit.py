@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import lance_core
 from lance_core.errors import RetryableCommitConflictError
 from lance_core.metadata import MAY_CHANGE_ROWS, commit_transaction
+from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.plan_table import amount
 
 if TYPE_CHECKING:
@@ -47,6 +48,17 @@ class RestoreReport:
     def uri(self) -> str:
         """The dataset's location."""
         return self.planned.uri
+
+    @property
+    def effect(self) -> Effect:
+        """What the run did."""
+        return Effect(
+            op=self.op,
+            version_before=self.planned.read_version,
+            version_after=self.version,
+            before=Contents(rows=self.rows_before),
+            after=Contents(rows=self.rows),
+        )
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the restore for an event, without the version's statistics."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 from lance_pipelines.step_messages import StepMessage
 
@@ -29,6 +30,11 @@ class RestoreForecast:
     before: TableHealth
     restored: TableHealth
     has_work: bool
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+        return Effect.none("restore", self.before.version, self.before.contents)
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""

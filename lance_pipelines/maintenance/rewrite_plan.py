@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from lance_core.optimize import Compaction
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, render_plan
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class RewriteForecast:
     def has_work(self) -> bool:
         """Whether there is anything to rewrite."""
         return self.figures.tasks > 0
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+        return Effect.none(self.operation.value, self.before.version, self.before.contents)
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""

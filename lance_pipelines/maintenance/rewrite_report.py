@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
@@ -70,6 +71,19 @@ class RewriteReport:
     def has_changed(self) -> bool:
         """Whether anything was replaced."""
         return self.groups > 0
+
+    @property
+    def effect(self) -> Effect:
+        """What the run did."""
+        return Effect(
+            op=self.op,
+            version_before=self.before.version,
+            version_after=self.after.version,
+            before=self.before.contents,
+            after=self.after.contents,
+            has_changed=self.has_changed,
+            bytes_written=self.bytes_rewritten,
+        )
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the job for an event, without the version's statistics, which every event has."""

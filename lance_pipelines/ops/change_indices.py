@@ -13,6 +13,7 @@ from lance_pipelines.maintenance.index_plan import PlannedIndices, StagedIndices
 from lance_pipelines.maintenance.index_report import IndexReport
 from lance_pipelines.ops.commit_step import build_commit_step, log_commit
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.maintenance_record import cpu_metadata
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.resources.messages import MESSAGES
 
@@ -46,6 +47,7 @@ def build_indices_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             "lance/indices": dg.MetadataValue.int(len(planned.works)),
             "lance/read_version": dg.MetadataValue.int(planned.version),
             "lance/index_seconds": dg.MetadataValue.float(round(staged.seconds, 1)),
+            **cpu_metadata(),
         }
         return dg.Output(staged.to_json(), metadata=metadata)
 

@@ -5,11 +5,14 @@ from typing import Protocol, TypeVar
 
 import dagster as dg
 
+from lance_pipelines.events.asset_metadata import SUMMARY_KEY
 from lance_pipelines.events.commit_events import dataset_materialization, dataset_observation
 from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.maintenance_record import record_effect
 from lance_pipelines.ops.output import duration, say
 from lance_pipelines.runs.dead_runs import stop_watching
 from lance_pipelines.step_messages import StepMessage
@@ -33,6 +36,10 @@ class CommitReport(Protocol):
     @property
     def version(self) -> int:
         """The version after the operation."""
+
+    @property
+    def effect(self) -> Effect:
+        """What the operation did, in figures that all operations have in common."""
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""
@@ -75,6 +82,9 @@ def build_commit_step(
         with reported_as_failure(declaration.name, context.log):
             report = commit(context, kind.from_json(message))
         say(context, declaration.name, report.summary())
+        effect, details = report.effect, report.metadata()
+        summary = str(details[SUMMARY_KEY]) if effect.has_changed else report.summary()
+        record_effect(context, declaration, effect, summary, details)
 
     return commit_step
 

@@ -6,15 +6,17 @@ steps execute the plan.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import dagster as dg
 
 import lance_core
 from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import MaintenanceConfig, dataset_uri, is_dry_run
+from lance_pipelines.ops.maintenance_record import cpu_metadata, record_effect
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, Forecast, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.step_messages import StepMessage
@@ -45,6 +47,14 @@ class PlanRequest(Generic[_Config]):
     origin: Mapping[str, str]
 
 
+class MaintenanceForecast(Forecast, Protocol):
+    """The expected effect of a plan of maintenance."""
+
+    @property
+    def no_effect(self) -> Effect:
+        """The effect of a run with nothing to do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """A plan.
@@ -54,7 +64,7 @@ class Planned:
         message: returns the message for the next step; called only if the plan is to be executed.
     """
 
-    forecast: Forecast
+    forecast: MaintenanceForecast
     message: Callable[[], StepMessage]
 
 
@@ -94,12 +104,15 @@ def build_planning_step(
             request = _request(context, declaration, given, waits=not dry_run)
             planned = plan(request)
             forecast = planned.forecast
-            outputs: list[dg.Output[Any]] = [dg.Output(None, "figures", metadata=forecast.metadata())]
+            outputs: list[dg.Output[Any]] = []
             if report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
                 context.log.info(forecast.headline())
                 if precedes_commit:
                     prepare_for_pool(context)
                 outputs.append(dg.Output(planned.message().to_json(), "plan"))
+            elif not dry_run:
+                record_effect(context, declaration, forecast.no_effect, forecast.headline(), forecast.metadata())
+            outputs.insert(0, dg.Output(None, "figures", metadata={**forecast.metadata(), **cpu_metadata()}))
         yield from outputs
 
     return planning_step

@@ -9,6 +9,7 @@ from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.maintenance_record import cpu_metadata
 from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.progress import Report
@@ -48,6 +49,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             "lance/groups": dg.MetadataValue.int(len(written.results)),
             "lance/read_version": dg.MetadataValue.int(planned.before.version),
             "lance/file_token": dg.MetadataValue.text(written.file_token),
+            **cpu_metadata(),
         }
         return dg.Output(staged.to_json(), metadata=metadata)
 

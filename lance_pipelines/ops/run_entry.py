@@ -7,6 +7,7 @@ import dagster as dg
 
 from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_parts
+from lance_pipelines.runs.cpu_time import start_cpu_clock
 from lance_pipelines.runs.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
 from lance_pipelines.runs.runs_in_flight import INGEST, find_runs_in_flight
 
@@ -20,6 +21,7 @@ def begin_run(context: dg.OpExecutionContext) -> None:
 
     This happens even if the run finds nothing to do and never uses the pool.
     """
+    start_cpu_clock()
     note_run_process(context.instance, context.run_id)
     _report_dead_runs(context)
 

@@ -87,6 +87,15 @@ def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+def test_examples_of_the_guide_to_watching_maintenance_load(tmp_path: Path) -> None:
+    from lance_pipelines import build_definitions
+
+    namespace: dict[str, Any] = {}
+    for text in examples("docs/guides/watch-maintenance.md"):
+        run(text, tmp_path, namespace)
+    dg.Definitions.validate_loadable(build_definitions([namespace["events"]]))
+
+
 def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     page = "docs/guides/publish.md"
     declare, read, report = examples(page)

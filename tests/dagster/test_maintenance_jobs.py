@@ -32,6 +32,7 @@ from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 from tests.support.no_spark import NoSession, rewrite_without_session
 
 EVENTS = dg.AssetKey("events")
+MAINTENANCE = dg.AssetKey(["maintenance", "events"])
 OPERATIONS = ("compact", "materialize_deletions", "cleanup", "delete_rows")
 STEPS = {
     "compact": ["plan_rewrites", "rewrite_fragments", "commit_rewrites"],
@@ -117,8 +118,13 @@ def executed(result: dg.ExecuteInProcessResult) -> list[str]:
 
 def observation(result: dg.ExecuteInProcessResult) -> dg.AssetObservation:
     (event,) = result.get_asset_observation_events()
-    assert not result.get_asset_materialization_events()
+    assert not materialized(result)
     return event.asset_observation_data.asset_observation
+
+
+def materialized(result: dg.ExecuteInProcessResult, key: dg.AssetKey = EVENTS) -> list[dg.AssetMaterialization]:
+    events = result.get_asset_materialization_events()
+    return [event.materialization for event in events if event.asset_key == key]
 
 
 def numbers(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, Any]:
@@ -199,7 +205,7 @@ def test_a_maintenance_job_repeated_right_away_does_nothing_and_succeeds(lake, c
     assert result.success
     assert executed(result) == STEPS[operation][:1]
     assert not result.get_asset_observation_events()
-    assert not result.get_asset_materialization_events()
+    assert not materialized(result)
     assert (files(lake.uri), lake.version(), SESSION.starts) == (before, version, starts)
     assert capsys.readouterr().out.startswith(f"events: {lake.uri} version {version}: nothing to do (")
 
@@ -277,14 +283,13 @@ def test_a_cleanup_by_the_declared_policy_keeps_versions_newer_than_the_retentio
 
 def test_a_delete_is_recorded_as_a_materialization_with_a_new_data_version(lake, capsys) -> None:
     result = lake.run("delete_rows")
-    (event,) = result.get_asset_materialization_events()
+    (event,) = materialized(result)
     assert not result.get_asset_observation_events()
-    assert event.materialization.asset_key == EVENTS
-    metadata = numbers(event.materialization)
+    metadata = numbers(event)
     assert (metadata["lance/rows_deleted"], metadata["dagster/row_count"], metadata["lance/version"]) == (14, 24, 6)
     assert metadata["lance/predicate"] == "id < 15"
     transaction = lance_core.dataset(lake.uri).read_transaction(6)
-    assert event.materialization.tags["dagster/data_version"] == f"6-{transaction.uuid[:8]}"
+    assert event.tags["dagster/data_version"] == f"6-{transaction.uuid[:8]}"
     assert transaction.transaction_properties["dagster.run_id"] == result.run_id
     check(lake.uri, rows(*range(15)))
     assert capsys.readouterr().out == (
@@ -309,7 +314,7 @@ def test_a_delete_of_already_deleted_rows_creates_no_version(lake, capsys, monke
     result = lake.run("delete_rows")
     assert result.success
     assert executed(result) == STEPS["delete_rows"]
-    assert not result.get_asset_materialization_events()
+    assert not materialized(result)
     assert lake.version() == 6
     assert capsys.readouterr().out == (
         f"events: {lake.uri} version 6: nothing to do (no rows match id < 15; the table has 24 rows)\n"
@@ -412,8 +417,8 @@ def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit
     assert result.success
     assert len(calls) == 2
     assert calls[0] == calls[1]
-    events = [*result.get_asset_observation_events(), *result.get_asset_materialization_events()]
-    assert len(events) == 1
+    assert len([*result.get_asset_observation_events(), *materialized(result)]) == 1
+    assert len(materialized(result, MAINTENANCE)) == 1
     check(lake.uri, rows() if operation == "compact" else sorted([7, *rows(*range(15))]))
 
 

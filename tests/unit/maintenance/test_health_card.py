@@ -9,14 +9,22 @@ from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.metadata import VersionLog
+from lance_core.metadata import IndexCoverage, VersionLog
+from lance_pipelines.maintenance import health_card
 from lance_pipelines.maintenance.health_card import Grade, HealthCard
-from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.maintenance.policy import (
+    CleanupPolicy,
+    CompactionPolicy,
+    DeletionPolicy,
+    IndexPolicy,
+    MaintenancePolicy,
+)
 
 AT_ONCE = CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0))
 
@@ -176,3 +184,61 @@ def test_health_card_lists_the_largest_fragments_first(uri) -> None:
     ]
     assert ids == ["1", "2", "0"]
     assert np.all(card(uri).figures.num_bytes[[1, 2]] > card(uri).figures.num_bytes[0])
+
+
+def covering(name: str, fragments: int, rows: int) -> IndexCoverage:
+    """An index that lacks this number of fragments and rows."""
+    return IndexCoverage(
+        name=name,
+        index_type="BTREE",
+        columns=("id",),
+        uuids=(name,),
+        size_bytes=None,
+        indexed_rows=0,
+        unindexed_rows=rows,
+        unindexed_fragments=tuple(range(fragments)),
+        is_known=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fragments", "rows", "grade"),
+    [
+        (0, 0, "A"),
+        (15, 99, "A"),
+        (1, 100, "B"),
+        (16, 99, "B"),
+        (1, 400, "C"),
+        (64, 1, "C"),
+        (1, 1600, "D"),
+        (1, 6400, "F"),
+        (1024, 1, "F"),
+    ],
+)
+def test_rows_that_an_index_does_not_cover_lower_the_grade(uri, monkeypatch, fragments, rows, grade) -> None:
+    write(uri, 10)
+    found = [covering("id_idx", fragments, rows), covering("kind_idx", 0, 0)]
+    monkeypatch.setattr(health_card, "index_coverage", lambda _: found)
+    graded = card(uri, indices=IndexPolicy(min_unindexed_rows=100, min_unindexed_fragments=16))
+    assert graded.grade.name == grade
+    assert graded.coverage == tuple(found)
+    expected = f"id_idx: {rows:,} unindexed rows" if fragments else "2 indices up to date"
+    step = "nothing" if grade == "A" else "optimize 1 index"
+    assert cells(graded.markdown(), "Indices") == ["Indices", grade, expected, step]
+
+
+def test_a_disabled_part_for_indices_is_graded_by_the_default_limits(uri, monkeypatch) -> None:
+    write(uri, 10)
+    found = [covering(f"index{number}", 1, 100_000 * number) for number in range(1, 4)]
+    monkeypatch.setattr(health_card, "index_coverage", lambda _: found)
+    shown = "index3: 300,000 unindexed rows; index2: 200,000 unindexed rows; 1 more; index upkeep is disabled"
+    assert cells(card(uri, indices=None).markdown(), "Indices") == ["Indices", "B", shown, "nothing"]
+
+
+def test_card_of_a_dataset_with_a_real_index_shows_its_unindexed_rows(uri) -> None:
+    write(uri, 100)
+    lance.dataset(uri).create_scalar_index("id", "BTREE")
+    assert cells(card(uri).markdown(), "Indices")[1:] == ["A", "1 index up to date", "nothing"]
+    write(uri, 30)
+    found = cells(card(uri, indices=IndexPolicy(min_unindexed_rows=30)).markdown(), "Indices")
+    assert found[1:] == ["B", "id_idx: 30 unindexed rows", "optimize 1 index"]

@@ -1,0 +1,27 @@
+"""maintenance/<dataset>: the asset that stands for the maintenance of a dataset. Its jobs materialize it."""
+
+import dagster as dg
+
+from lance_pipelines.events.asset_metadata import STORAGE_KIND
+from lance_pipelines.ingest.declaration import DatasetDeclaration, maintenance_key
+
+__all__ = ["build_maintenance_asset"]
+
+_GROUP = "maintenance"
+
+
+def build_maintenance_asset(declaration: DatasetDeclaration) -> dg.AssetSpec:
+    """Return the asset of the maintenance of one dataset.
+
+    It depends on no asset, and no asset depends on it, so that neither an ingest nor maintenance makes anything stale.
+    """
+    overdue_after = declaration.maintenance.overdue_after
+    return dg.AssetSpec(
+        dg.AssetKey(maintenance_key(declaration)),
+        description=f"The maintenance of {declaration.name}: each run of its maintenance jobs materializes this asset, "
+        "with what the run did and what it cost. If it is not fresh, no maintenance has run for too long.",
+        group_name=_GROUP,
+        owners=declaration.owners,
+        kinds={STORAGE_KIND},
+        freshness_policy=None if overdue_after is None else dg.FreshnessPolicy.time_window(fail_window=overdue_after),
+    )
