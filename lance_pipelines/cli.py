@@ -211,6 +211,33 @@ def promote(**arguments: Any) -> None:
 
 
 @main.command()
+@click.argument("uri", required=False)
+@click.option("--dataset", metavar="KEY", help="Show only runs for the dataset with this asset key.")
+@click.option("--job", metavar="NAME", help="Show only runs of this job, for example compact.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of runs, the latest first."
+)
+def history(*, uri: str | None, dataset: str | None, job: str | None, limit: int) -> None:
+    """Show what maintenance runs did and cost.
+
+    URI is the location of the history; by default, the one in the warehouse.
+    """
+    from lance_core.errors import LanceError
+    from lance_pipelines.ingest.declaration import dataset_name
+    from lance_pipelines.maintenance.history import read_history, render_history
+    from lance_pipelines.settings import Settings
+
+    try:
+        name = None if dataset is None else dataset_name(dataset)
+        entries = read_history(
+            uri or Settings.from_environment().history_uri, dataset=name, job=job and job.replace("-", "_"), limit=limit
+        )
+    except LanceError as error:
+        raise click.ClickException(error.message) from error
+    click.echo(render_history(entries), nl=False)
+
+
+@main.command()
 @click.option(
     "--host",
     default="127.0.0.1",

@@ -14,6 +14,7 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
             key="installed_files",
             uri=settings.dataset_uri("installed_files"),
             source=FileSource(format=SourceFormat.ENVIRONMENT),
+            history=settings.history_uri,
             description=(
                 "All files of the Python packages installed in this environment: one row per file and snapshot. "
                 "Each run appends a snapshot and creates one version. No input data is needed."

@@ -32,6 +32,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, pu
 from lance_pipelines.ops.change_indices import build_index_commit_op, build_indices_op
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
+from lance_pipelines.ops.maintenance_record import build_failure_hook
 from lance_pipelines.ops.plan_indices import build_index_build_plan_op, build_index_update_plan_op
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
 from lance_pipelines.ops.remove_old_versions import build_cleanup_op, build_cleanup_plan_op
@@ -136,6 +137,7 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
             name=job_name(operation, declaration.name),
             description=_DESCRIPTIONS[operation].format(declaration.name),
             tags=job_tags(operation, declaration.name),
+            hooks=set() if operation == "verify" else {build_failure_hook(declaration, operation)},
         )(_in_turn(steps))
         for declaration in declarations
         for operation, steps in _steps(declaration).items()

@@ -90,6 +90,11 @@ class Settings:
             executor=ExecutorKind(executor),
         )
 
+    @property
+    def history_uri(self) -> str:
+        """The location of the history of maintenance, in the warehouse."""
+        return self.dataset_uri("maintenance_history")
+
     def dataset_uri(self, name: str) -> str:
         """Return the location of the dataset with that name in the warehouse."""
         return f"{self.warehouse.rstrip('/')}/{name}.lance"

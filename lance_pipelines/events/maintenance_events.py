@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from lance_pipelines.events.asset_metadata import DETAILS_KEY, SUMMARY_KEY, VERSION_KEY
+from lance_pipelines.events.asset_metadata import DETAILS_KEY, SUMMARY_KEY, URI_KEY, VERSION_KEY
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, maintenance_key
 from lance_pipelines.maintenance.effect import Effect
@@ -21,6 +21,7 @@ __all__ = ["maintenance_materialization"]
 def maintenance_materialization(
     declaration: DatasetDeclaration,
     *,
+    uri: str,
     summary: str,
     effect: Effect,
     cost: Mapping[str, float],
@@ -30,6 +31,7 @@ def maintenance_materialization(
 
     Args:
         declaration: the dataset.
+        uri: the location of the dataset in this run.
         summary: what the run did, in one line.
         effect: what it did, in figures.
         cost: metadata entries with its duration and its CPU time.
@@ -53,6 +55,7 @@ def maintenance_materialization(
         dg.AssetKey(maintenance_key(declaration)),
         description=summary,
         metadata={
+            URI_KEY: dg.MetadataValue.text(uri),
             **{key: dg.MetadataValue.int(value) for key, value in figures.items() if value is not None},
             **{key: dg.MetadataValue.float(value) for key, value in cost.items()},
             DETAILS_KEY: dg.MetadataValue.json({"has_changed": effect.has_changed, **others}),

@@ -150,6 +150,8 @@ class DatasetDeclaration:
         vector_columns: maps each column of float lists to the length that every list must have; these columns are
             stored as fixed-size lists.
         maintenance: the policy that determines when fragments are merged and old versions are removed.
+        history: the location of a dataset in which every maintenance run records what it did and cost, opened with the
+            same storage options. Several datasets can share it. If None, runs are recorded only in Dagster.
         indices: the indices that the dataset should have; the jobs ``build_index`` and ``optimize_indices`` build them,
             if the optional extra ``pylance`` is installed.
         checks: the checks that Dagster shows with the asset.
@@ -183,6 +185,7 @@ class DatasetDeclaration:
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+    history: str | None = None
     indices: Sequence[IndexDeclaration] = ()
     checks: CheckSettings = field(default_factory=CheckSettings)
     publish: PublishSettings | None = None
@@ -203,6 +206,10 @@ class DatasetDeclaration:
         self._check_owner()
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
+        if self.history is not None and self.history.rstrip("/") in ("", self.uri.rstrip("/")):
+            raise InvalidInputError(
+                f"dataset {self.name}: the history must be a dataset of its own, found {self.history!r}"
+            )
         check_literals(f"dataset {self.name}", ("uri", self.uri))
         self._check_modes()
         limits: dict[str, object] = {
@@ -238,8 +245,9 @@ class DatasetDeclaration:
                 object.__setattr__(self, "schema_mode", member_of(SchemaMode, "schema mode", self.schema_mode))
         except InvalidInputError as error:
             raise InvalidInputError(f"{what}: {error}") from error
-        if isinstance(self.uri, os.PathLike):
-            object.__setattr__(self, "uri", os.fspath(self.uri))
+        for name in ("uri", "history"):
+            if isinstance(getattr(self, name), os.PathLike):
+                object.__setattr__(self, name, os.fspath(getattr(self, name)))
         object.__setattr__(self, "upsert_by", _column_names(f"{what}: upsert_by", self.upsert_by))
         if self.source is not None and not isinstance(self.source, Source):
             raise InvalidInputError(

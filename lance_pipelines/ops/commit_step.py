@@ -84,7 +84,7 @@ def build_commit_step(
         say(context, declaration.name, report.summary())
         effect, details = report.effect, report.metadata()
         summary = str(details[SUMMARY_KEY]) if effect.has_changed else report.summary()
-        record_effect(context, declaration, effect, summary, details)
+        record_effect(context, declaration, effect, uri=report.uri, summary=summary, details=details)
 
     return commit_step
 

@@ -1,18 +1,24 @@
-"""Records what a maintenance run did and cost: as a materialization of the asset ``maintenance/<dataset>``."""
+"""Records what a maintenance run did and cost: on the asset ``maintenance/<dataset>``, and in the history.
 
+The work is done when it is recorded. Therefore an entry that cannot be written to the history is only a warning.
+"""
+
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 import dagster as dg
 from dagster._core.events import DagsterEventType
 
+from lance_core.errors import LanceError
 from lance_pipelines.events.maintenance_events import maintenance_materialization
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.effect import Effect
-from lance_pipelines.ops.output import duration
+from lance_pipelines.maintenance.history import HistoryEntry, append_history
+from lance_pipelines.ops.output import SECONDS_KEY, duration
 from lance_pipelines.runs.cpu_time import take_cpu_seconds
 
-__all__ = ["cpu_metadata", "record_effect"]
+__all__ = ["build_failure_hook", "cpu_metadata", "record_effect"]
 
 _CPU_KEY: Final = "lance/cpu_seconds"
 
@@ -21,6 +27,8 @@ def record_effect(
     context: dg.OpExecutionContext,
     declaration: DatasetDeclaration,
     effect: Effect,
+    *,
+    uri: str,
     summary: str,
     details: Mapping[str, int | float | str],
 ) -> None:
@@ -30,19 +38,48 @@ def record_effect(
         context: the last step of the run.
         declaration: the dataset.
         effect: what the run did.
+        uri: the location of the dataset in this run.
         summary: the same, in one line.
         details: the metadata of its report or of its plan.
     """
-    cpu_seconds = take_cpu_seconds() + _cpu_seconds_of_earlier_steps(context)
+    cpu_seconds = round(take_cpu_seconds() + _cpu_seconds_of_earlier_steps(context), 2)
+    cost = {**duration(context), _CPU_KEY: cpu_seconds}
     context.log_event(
-        maintenance_materialization(
-            declaration,
-            summary=summary,
-            effect=effect,
-            cost={**duration(context), _CPU_KEY: round(cpu_seconds, 2)},
-            details=details,
-        )
+        maintenance_materialization(declaration, uri=uri, summary=summary, effect=effect, cost=cost, details=details)
     )
+    entry = HistoryEntry.of(
+        effect,
+        run_id=context.run_id,
+        dataset=declaration.name,
+        uri=uri,
+        message=summary,
+        cpu_seconds=cpu_seconds,
+        seconds=cost.get(SECONDS_KEY),
+        details=details,
+    )
+    _write_history(declaration, entry, context.log)
+
+
+def build_failure_hook(declaration: DatasetDeclaration, operation: str) -> dg.HookDefinition:
+    """Return the hook of a maintenance job that records a failed run in the history."""
+
+    @dg.failure_hook(name=f"{declaration.name}__record_failed_{operation}")
+    def record_failure(context: dg.HookContext) -> None:
+        error = context.op_exception
+        message = str(getattr(error, "description", None) or error).partition("\n")[0]
+        entry = HistoryEntry.of_failure(run_id=context.run_id, dataset=declaration.name, job=operation, message=message)
+        _write_history(declaration, entry, context.log)
+
+    return record_failure
+
+
+def _write_history(declaration: DatasetDeclaration, entry: HistoryEntry, log: logging.Logger) -> None:
+    if declaration.history is None:
+        return
+    try:
+        append_history(declaration.history, entry, declaration.resolved_storage_options())
+    except LanceError as error:
+        log.warning("%s: the run is not recorded in the history %s: %s", declaration.name, declaration.history, error)
 
 
 def cpu_metadata() -> dict[str, dg.MetadataValue]:

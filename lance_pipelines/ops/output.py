@@ -2,10 +2,14 @@
 
 import sys
 import time
+from typing import Final
 
 import dagster as dg
 
-__all__ = ["duration", "print_text", "say"]
+__all__ = ["SECONDS_KEY", "duration", "print_text", "say"]
+
+SECONDS_KEY: Final = "lance/seconds"
+"""Metadata key: seconds since the run started."""
 
 
 def say(context: dg.OpExecutionContext, dataset: str, line: str) -> None:
@@ -25,4 +29,4 @@ def duration(context: dg.OpExecutionContext) -> dict[str, float]:
     record = context.instance.get_run_record_by_id(context.run_id)
     if record is None or record.start_time is None:
         return {}
-    return {"lance/seconds": round(time.time() - record.start_time, 1)}
+    return {SECONDS_KEY: round(time.time() - record.start_time, 1)}

@@ -111,7 +111,14 @@ def build_planning_step(
                     prepare_for_pool(context)
                 outputs.append(dg.Output(planned.message().to_json(), "plan"))
             elif not dry_run:
-                record_effect(context, declaration, forecast.no_effect, forecast.headline(), forecast.metadata())
+                record_effect(
+                    context,
+                    declaration,
+                    forecast.no_effect,
+                    uri=request.uri,
+                    summary=forecast.headline(),
+                    details=forecast.metadata(),
+                )
             outputs.insert(0, dg.Output(None, "figures", metadata={**forecast.metadata(), **cpu_metadata()}))
         yield from outputs
 

@@ -44,6 +44,7 @@ RUNNERS = {
     ("docs/guides/spark-verbs.md", "python"): "tests/spark/test_verbs_guide.py",
     ("docs/guides/spark.md", "python"): "tests/spark/test_guide.py",
     ("docs/guides/ui.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/watch-maintenance.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/watch-maintenance.md", "python"): "tests/dagster/test_documented_code.py",
 }
 """Page and language -> the test that runs the blocks. Tests of several pages name each of them."""

@@ -21,6 +21,7 @@ import lance_core
 from lance_core.cli import main as inspect_main
 from lance_pipelines import cli
 from lance_pipelines.definitions import application
+from lance_pipelines.maintenance.history import HistoryEntry, append_history
 from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.settings import Settings
 from tests.support.documentation import all_blocks, examples
@@ -90,10 +91,15 @@ def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
 def test_examples_of_the_guide_to_watching_maintenance_load(tmp_path: Path) -> None:
     from lance_pipelines import build_definitions
 
+    (tmp_path / "data").mkdir()
+    history = str(tmp_path / "data" / "maintenance_history.lance")
+    append_history(history, HistoryEntry.of_failure(run_id="r", dataset="events", job="compact", message="failed"))
     namespace: dict[str, Any] = {}
     for text in examples("docs/guides/watch-maintenance.md"):
         run(text, tmp_path, namespace)
-    dg.Definitions.validate_loadable(build_definitions([namespace["events"]]))
+    dg.Definitions.validate_loadable(build_definitions([namespace["events"], namespace["users"]]))
+    assert namespace["events"].history == namespace["users"].history == history
+    assert pa.table(namespace["costs"])["dataset"].to_pylist() == ["events"]
 
 
 def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:

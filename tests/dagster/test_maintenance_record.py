@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import textwrap
 import time
 from collections.abc import Callable
@@ -12,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 import yaml
+from click.testing import CliRunner
 from dagster._core.definitions.freshness import FreshnessState
 from dagster._core.definitions.freshness_evaluator import TimeWindowFreshnessPolicyEvaluator
 from dagster._core.loader import LoadingContextForTest
@@ -21,10 +25,12 @@ from dagster._core.test_utils import freeze_time
 
 import lance_core
 from lance_core.errors import InvalidInputError
+from lance_pipelines import cli
 from lance_pipelines.automation import on_new_data
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import job_name, request_config
+from lance_pipelines.maintenance.history import read_history
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 from lance_pipelines.ops import rewrite_fragments
 from tests.dagster.conftest import CommandLine
@@ -39,10 +45,11 @@ class Upkeep:
 
     uri: str
     instance: dg.DagsterInstance
+    history: str | None = None
 
     def definitions(self, **policy: Any) -> dg.Definitions:
         maintenance = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=100), **policy)
-        declaration = DatasetDeclaration(key="events", uri=self.uri, maintenance=maintenance)
+        declaration = DatasetDeclaration(key="events", uri=self.uri, maintenance=maintenance, history=self.history)
         return build_definitions([declaration], spark=NoSpark())
 
     def run(self, operation: str, **config: Any) -> dg.ExecuteInProcessResult:
@@ -205,6 +212,66 @@ def test_a_dataset_with_the_key_of_a_maintenance_asset_is_refused(tmp_path) -> N
     declared = [DatasetDeclaration(key=key, uri=str(tmp_path)) for key in ("events", "maintenance/events")]
     with pytest.raises(InvalidInputError, match="maintenance asset of dataset events has the key of another dataset"):
         build_definitions(declared)
+
+
+@pytest.fixture
+def logged(upkeep: Upkeep, tmp_path: Path) -> Upkeep:
+    """The dataset with a history."""
+    upkeep.history = str(tmp_path / "history.lance")
+    return upkeep
+
+
+def test_every_run_is_one_entry_of_the_history_with_its_outcome(logged) -> None:
+    runs = [logged.run("compact"), logged.run("compact"), logged.run("cleanup", uri=f"{logged.uri}-missing")]
+    assert [run.success for run in runs] == [True, True, False]
+    failed, idle, compacted = read_history(logged.history)
+    assert [each.run_id for each in (compacted, idle, failed)] == [run.run_id for run in runs]
+    assert (compacted.outcome, compacted.job, compacted.dataset) == ("changed", "compact", "events")
+    assert (compacted.version_before, compacted.version_after, compacted.fragments_after) == (4, 6, 1)
+    assert (compacted.rows_before, compacted.rows_after, compacted.uri) == (40, 40, logged.uri)
+    assert compacted.message == "compact: 4 → 1 fragment, v6"
+    assert json.loads(compacted.details)["lance/commit_attempts"] == 1
+    assert compacted.cpu_seconds > 0
+    assert compacted.seconds > 0
+    assert (idle.outcome, idle.version_before, idle.version_after) == ("nothing to do", 6, 6)
+    assert (failed.outcome, failed.job, failed.version_before) == ("failed", "cleanup", None)
+    assert failed.message == f"events: no dataset exists at {logged.uri}-missing [DatasetNotFoundError]"
+
+
+def test_the_history_of_a_dry_run_is_empty(logged) -> None:
+    assert logged.run("compact", dry_run=True).success
+    assert not Path(logged.history).exists()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_history_that_cannot_be_written_is_a_warning_and_the_run_succeeds(logged, operation) -> None:
+    lance_core.write_dataset(pa.table({"id": [1]}), logged.history)
+    result = logged.run(operation)
+    assert result.success
+    assert materialized(result, MAINTENANCE)
+    logs = logged.instance.all_logs(result.run_id)
+    (warning,) = [entry.user_message for entry in logs if entry.level == logging.WARNING]
+    assert warning.startswith(f"events: the run is not recorded in the history {logged.history}: ")
+    assert lance_core.dataset(logged.history).version == 1
+
+
+def test_the_command_shows_the_history(logged, monkeypatch) -> None:
+    logged.run("compact")
+    logged.run("delete_rows")
+    shown = CliRunner().invoke(cli.main, ["history", logged.history, "--dataset", "events", "--job", "delete-rows"])
+    assert shown.exit_code == 0, shown.output
+    _, line, total = shown.output.splitlines()
+    assert line.split()[2:5] == ["events", "delete_rows", "changed"]
+    assert total.startswith("1 run: 0 bytes reclaimed, ")
+    monkeypatch.setenv("LANCE_PIPELINES_WAREHOUSE", f"{logged.uri}-missing")
+    missing = CliRunner().invoke(cli.main, ["history"])
+    assert missing.exit_code == 1
+    assert missing.output == f"Error: no dataset exists at {logged.uri}-missing/maintenance_history.lance\n"
+
+
+def test_the_history_must_not_be_the_dataset_itself(tmp_path) -> None:
+    with pytest.raises(InvalidInputError, match="the history must be a dataset of its own"):
+        DatasetDeclaration(key="events", uri=str(tmp_path), history=f"{tmp_path}/")
 
 
 @pytest.mark.slow
