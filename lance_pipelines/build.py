@@ -10,6 +10,7 @@ from typing import Any, Final
 import dagster as dg
 
 from lance_core.errors import InvalidInputError
+from lance_pipelines.assets.fleet_asset import build_fleet_definitions
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
 from lance_pipelines.assets.maintenance_asset import build_maintenance_asset
 from lance_pipelines.assets.published_dataset import build_published_asset
@@ -54,8 +55,8 @@ def build_definitions(
     Args:
         declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,
             checks, schedules and sensors for the asset of the same key, which another part of the project defines.
-        namespace: the prefix of the names of the sensors; each call in a project needs a different one, otherwise
-            Dagster reports duplicate definitions, for example of ``lance_version_sensor``.
+        namespace: the prefix of the names of the sensors and of the asset ``lance/fleet``; each call in a project needs
+            a different one, otherwise Dagster reports duplicate definitions.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
             project share it, so pass the same object to each.
         messages: stores the messages between steps; by default, in the storage directory of the instance. If steps run
@@ -112,7 +113,7 @@ def build_shared_definitions(
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Return the definitions that the datasets share: sensors, the jobs that the sensors request, and resources.
+    """Return the definitions that the datasets share: sensors, their jobs, resources, and the asset of the fleet.
 
     Raises:
         InvalidInputError: as for :func:`build_definitions`.
@@ -123,7 +124,7 @@ def build_shared_definitions(
             f"invalid namespace {namespace!r}: expected letters, digits, and underscores, not beginning with a digit"
         )
     maintenance_jobs = build_maintenance_jobs(declared)
-    return dg.Definitions(
+    shared = dg.Definitions(
         jobs=maintenance_jobs,
         sensors=build_sensors(
             declared,
@@ -134,3 +135,6 @@ def build_shared_definitions(
         ),
         resources={SPARK_RESOURCE: _SHARED_SPARK if spark is None else spark, MESSAGES: messages},
     )
+    if not declared:
+        return shared
+    return dg.Definitions.merge(shared, build_fleet_definitions(declared, namespace=namespace))

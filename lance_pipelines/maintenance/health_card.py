@@ -40,6 +40,7 @@ from lance_pipelines.maintenance.evaluate import (
 )
 from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.markdown import bar, markdown_table
 from lance_pipelines.maintenance.old_versions import OldVersions
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, IndexPolicy
@@ -65,8 +66,6 @@ _DUE_FACTORS: Final = (1, 4, 16, 64)
 _DELETED_FRACTIONS: Final = (0.0, 0.25, 0.5, 0.75)
 _REMOVABLE_VERSIONS: Final = (1, 100, 1_000, 10_000)
 
-_BAR_CELLS: Final = 24
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _SHOWN_FRAGMENTS: Final = 5
 _SHOWN_INDICES: Final = 2
 
@@ -124,19 +123,29 @@ class HealthCard:
     policy: CompactionPolicy
 
     @classmethod
-    def of(cls, dataset: lance_core.LanceDataset, policy: MaintenancePolicy, *, now: float | None = None) -> Self:
+    def of(
+        cls,
+        dataset: lance_core.LanceDataset,
+        policy: MaintenancePolicy,
+        *,
+        now: float | None = None,
+        lists_versions: bool = True,
+    ) -> Self:
         """Assess a handle's version.
 
         Args:
             dataset: an open handle.
             policy: the maintenance policy of the dataset.
             now: the current time, in seconds since the epoch; if None, the system clock is used.
+            lists_versions: whether to list the versions, and to assess old ones. Otherwise, nothing is read, and the
+                number of versions is 0.
         """
         figures = FragmentFigures.of(dataset)
-        names = dataset.log.newer_than(0)
+        names = dataset.log.newer_than(0) if lists_versions else []
         health = TableHealth.of(dataset, policy, versions=len(names), figures=figures)
         now = time.time() if now is None else now
         coverage = tuple(index_coverage(dataset))
+        versions = (_assess_versions(policy.cleanup, dataset, names, health, now),) if lists_versions else ()
         indices = (_assess_indices(policy.indices, coverage),) if coverage else ()
         return cls(
             health=health,
@@ -145,7 +154,7 @@ class HealthCard:
             parts=(
                 _assess_fragments(policy.compaction, health, figures),
                 _assess_deletions(policy.deletion, health, figures),
-                _assess_versions(policy.cleanup, dataset, names, health, now),
+                *versions,
                 *indices,
             ),
             policy=policy.compaction or CompactionPolicy(),
@@ -175,7 +184,7 @@ class HealthCard:
         sections = [
             f"## {self.grade.name} · version {health.version}",
             " · ".join(facts),
-            _table(
+            markdown_table(
                 ("Part", "Grade", "Found", "Next"),
                 [(part.part, part.grade.name, part.found, part.next_step or "nothing") for part in self.parts],
             ),
@@ -192,7 +201,7 @@ class HealthCard:
             "**Fragments in order**: height = rows; blue = large, yellow = small, red = deleted",
             f"![rows per fragment](data:image/svg+xml;base64,{_encoded(_chart(self.figures, self.policy))})",
             "**Largest fragments**",
-            _table(("Fragment", "Rows", "Deleted", "Size", "Files"), _largest(self.figures)),
+            markdown_table(("Fragment", "Rows", "Deleted", "Size", "Files"), _largest(self.figures)),
         ]
         return "\n\n".join(sections) + "\n"
 
@@ -291,13 +300,7 @@ def _histogram(figures: FragmentFigures) -> str:
     shown = [(name, number) for name, number in rows if number]
     most = max(number for _, number in shown)
     width = max(len(name) for name, _ in shown)
-    return "\n".join(f"{name:>{width}}  {_bar(number / most)}  {number:,}" for name, number in shown)
-
-
-def _bar(fraction: float) -> str:
-    """Return a bar of block characters, at least one eighth of a cell long."""
-    whole, rest = divmod(max(1, round(fraction * _BAR_CELLS * 8)), 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+    return "\n".join(f"{name:>{width}}  {bar(number / most)}  {number:,}" for name, number in shown)
 
 
 def _largest(figures: FragmentFigures) -> list[tuple[str, ...]]:
@@ -312,11 +315,6 @@ def _largest(figures: FragmentFigures) -> list[tuple[str, ...]]:
         )
         for place in order
     ]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
 
 def _chart(figures: FragmentFigures, policy: CompactionPolicy) -> str:

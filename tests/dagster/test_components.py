@@ -534,7 +534,7 @@ def test_a_scaffolded_file_loads_and_shows_every_other_field_in_comments(project
     keys = [["trips"], ["lake", "users"]]
     assert defs.resolve_asset_graph().get_all_asset_keys() == {
         dg.AssetKey(key) for each in keys for key in (each, ["maintenance", *each])
-    }
+    } | {dg.AssetKey(["lance", "fleet"])}
     first, second = (project.defs / "trips" / "defs.yaml").read_text().split("---\n")
     assert yaml.safe_load(second)["attributes"]["source"] == {
         "format": "csv",

@@ -104,7 +104,7 @@ def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
     assert jobs == {f"trips__{job}" for job in JOBS}
     published = defs.assets[1].node_def
     graphs = [
-        *(asset.node_def for asset in defs.assets if isinstance(asset, dg.AssetsDefinition)),
+        *(asset.node_def for asset in defs.assets if isinstance(getattr(asset, "node_def", None), dg.GraphDefinition)),
         *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition)),
     ]
     steps = {node.definition.name for graph in graphs for node in graph.nodes}

@@ -146,7 +146,7 @@ def test_datasets_may_be_declared_in_a_defs_folder(tmp_path: Path, monkeypatch: 
 
 def test_calls_that_share_a_namespace_are_refused_with_its_name() -> None:
     defs = dg.Definitions.merge(build_definitions([declared("a")]), build_definitions([declared("b")]))
-    with pytest.raises(dg.DagsterInvalidDefinitionError, match="lance_version_sensor"):
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"\['lance', 'fleet'\]"):
         dg.Definitions.validate_loadable(defs)
 
 

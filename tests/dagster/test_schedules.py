@@ -26,7 +26,7 @@ def test_every_scheduled_operation_of_every_dataset_has_a_schedule(definitions) 
     schedules = {schedule.name: schedule for schedule in definitions.get_repository_def().schedule_defs}
     assert {name: schedule.cron_schedule for name, schedule in schedules.items()} == {
         f"{dataset}__{op}_schedule": cron for op, cron in CRON_SCHEDULES.items() for dataset in ("events", "users")
-    }
+    } | {"lance_fleet_schedule": "15 * * * *"}
 
 
 def test_schedules_are_switched_off_by_default(definitions) -> None:
@@ -40,4 +40,4 @@ def test_run_requests_of_schedules_are_accepted_by_their_jobs(definitions, insta
             (request,) = schedule.evaluate_tick(context).run_requests
         job = definitions.resolve_job_def(schedule.job_name)
         ResolvedRunConfig.build(job, request.run_config)
-        assert job.tags["lance/op"] in CRON_SCHEDULES
+        assert job.tags.get("lance/op", "fleet") in {*CRON_SCHEDULES, "fleet"}
