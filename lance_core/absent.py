@@ -51,7 +51,7 @@ ABSENT: Final = {
     "CompactedSsTable": _MEM_WAL,
     "DocumentGranularity": _FULL_TEXT,
     "ExecutionPlan": _MEM_WAL,
-    "FFILanceTableProvider": "register the dataset itself with DataFusion, as a dataset of Arrow",
+    "FFILanceTableProvider": "register the dataset itself with DataFusion, as an Arrow dataset",
     "FtsToken": _FULL_TEXT,
     "FullTextQuery": _FULL_TEXT,
     "IndexConfig": _BUILDS_INDICES,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def vec_to_table(
     default = ["id", "vector"] if has_ids else ["vector"]
     columns = default if names is None else [names] if isinstance(names, str) and not has_ids else names
     if isinstance(columns, str) or len(columns) != len(default):
-        raise InvalidInputError(f"names must be a list of {len(default)} strings, found {names!r}")
+        raise InvalidInputError(f"names must be a list of {counted(len(default), 'string')}, found {names!r}")
     vectors = _vectors(list(data.values()) if isinstance(data, dict) else data, ndim, check_ndim)
     arrays = [pa.array(list(data)), vectors] if has_ids else [vectors]
     return pa.Table.from_arrays(arrays, names=list(columns))
@@ -53,5 +54,7 @@ def _vectors(values: list[Any] | np.ndarray[Any, Any], ndim: int | None, check_n
     if check_ndim:
         for number, vector in enumerate(values):
             if len(vector) != expected:
-                raise InvalidInputError(f"vector {number} must have {expected} dimensions, found {len(vector)}")
+                raise InvalidInputError(
+                    f"vector {number} must have {counted(expected, 'dimension')}, found {len(vector)}"
+                )
     return pa.FixedSizeListArray.from_arrays(pa.array(np.array(values, dtype=np.float32).ravel()), expected)

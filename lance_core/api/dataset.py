@@ -864,7 +864,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """
         total = self.count_rows()
         if not 0 <= whole_number("num_rows", num_rows) <= total:
-            raise InvalidInputError(f"num_rows must be between 0 and the number of rows, {total}, found {num_rows}")
+            raise InvalidInputError(f"num_rows must be between 0 and {total}, the number of rows; found {num_rows}")
         indices = random.sample(range(total), num_rows)
         return self.take(indices if randomize_order else sorted(indices), columns, **kwargs)
 
@@ -1481,7 +1481,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """
         if not isinstance(field_updates, dict):
             raise InvalidTypeError(
-                f"field_updates must map field paths to dictionaries, found {type(field_updates).__name__}"
+                "field_updates must be a dictionary that maps field paths to dictionaries, found "
+                f"{type(field_updates).__name__}"
             )
         updates = {
             self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceFragment"]
 
 _MAX_ROWS: Final = 2**32
-"""Maximum number of rows in a fragment: positions in row addresses have 32 bits."""
+"""Maximum number of rows in a fragment: row addresses contain a row's offset in 32 bits."""
 _MAX_BYTES: Final = 2**63 - 1
 
 
@@ -66,7 +66,9 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         view = dataset.view
         record = view.find_fragment(fragment_id)
         if record is None:
-            raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
+            raise InvalidInputError(
+                f"fragment {fragment_id!r} does not exist in version {view.version}", fragment_id=fragment_id
+            )
         self._dataset = dataset
         self._view = view
         self._record = record
@@ -125,7 +127,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         )
         fragments = shown_fragments(staged.operation.added_fragments())
         if len(fragments) != 1:
-            raise InvalidInputError(f"a fragment must have from 1 to {_MAX_ROWS} rows")
+            num_rows = sum(fragment.physical_rows for fragment in fragments)
+            raise InvalidInputError(f"a fragment must have between 1 and {_MAX_ROWS} rows, found {num_rows}")
         return replace(fragments[0], id=fragment_id or 0)
 
     @staticmethod
@@ -148,7 +151,9 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         missing = {field.id for field in view.schema.leaves()} - set(file.fields)
         if missing:
             column = view.schema.field(min(missing)).name
-            raise SchemaMismatchError(f"data file {filename!r} lacks the column {column!r}", column=column)
+            raise SchemaMismatchError(
+                f"data file {filename!r} lacks field {column!r} of the dataset's schema", column=column
+            )
         number = checked_number("fragment_id", fragment_id, 0, 2**32)
         return FragmentMetadata(id=number, files=[file], physical_rows=num_rows)
 
@@ -189,7 +194,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
     @property
     def physical_schema(self) -> NoReturn:
         """Not supported, as in pylance; accessing it raises a NotSupportedError. See :attr:`schema`."""
-        raise NotSupportedError("fragments have no physical schema of their own; use schema")
+        raise NotSupportedError("fragments have no physical schema of their own; use the attribute 'schema'")
 
     @property
     def partition_expression(self) -> NoReturn:
@@ -449,7 +454,9 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             LanceError: as for :meth:`LanceDataset.add_columns`, except that there are no conflicts.
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:
-            raise InvalidInputError("a function with a checkpoint file cannot be used for a single fragment")
+            raise InvalidInputError(
+                "a function with a checkpoint file cannot be used for a single fragment; use LanceDataset.add_columns"
+            )
         values = column_values(value_func, columns, reader_schema, batch_size, of_all_fragments=False)
         return self._with_columns(values)
 

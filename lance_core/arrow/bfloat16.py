@@ -63,7 +63,7 @@ class BFloat16:
             InvalidTypeError: the argument is not of type ``bytes``.
         """
         if not isinstance(bytes, _BYTES):
-            raise InvalidTypeError(f"a bfloat16 number is created from bytes, found {type(bytes).__name__}")
+            raise InvalidTypeError(f"a bfloat16 number must be created from bytes, found {type(bytes).__name__}")
         if len(bytes) != _NUM_BYTES:
             raise InvalidInputError(f"a bfloat16 number has {_NUM_BYTES} bytes, found {len(bytes)}")
         return cls(float(floats_of_bits(np.frombuffer(bytes, "<u2"))[0]))
@@ -141,7 +141,7 @@ class BFloat16Array(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no 
         """
         if self.null_count > 0:
             raise InvalidInputError(
-                f"numpy arrays cannot contain nulls; {self.null_count} of the {len(self)} values are null"
+                f"numpy arrays cannot contain nulls; number of values: {len(self)}, of which null: {self.null_count}"
             )
         return bits_of_array(self).view(_numpy_type())
 
@@ -261,7 +261,7 @@ def _numpy_type() -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(import_module("ml_dtypes").bfloat16)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "numpy has no bfloat16 numbers; install the package that adds them with 'pip install ml_dtypes'",
+            "numpy has no bfloat16 type; install the package that adds it with 'pip install ml_dtypes'",
             name=error.name,
         ) from error
     return dtype

@@ -33,7 +33,7 @@ def decode_images(images: pa.Array) -> np.ndarray[Any, Any]:
     pixels = [np.asarray(pillow.open(io.BytesIO(image))) for image in images.to_pylist()]
     shapes = sorted({each.shape for each in pixels})
     if len(shapes) > 1:
-        raise InvalidInputError(f"images of one array must have the same shape, found {shapes}")
+        raise InvalidInputError(f"all images of an array must have the same shape, found {shapes}")
     return np.stack(pixels)
 
 

@@ -48,6 +48,6 @@ def _download(url: str) -> bytes | None:
         with urlopen(url) as response:
             content: bytes = response.read()
     except URLError as error:
-        warnings.warn(f"cannot download {url!r}: {error.reason}; the image is null", stacklevel=5)
+        warnings.warn(f"cannot download {url!r}: {error.reason}; the image is set to null", stacklevel=5)
         return None
     return content

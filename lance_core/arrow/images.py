@@ -156,7 +156,9 @@ class EncodedImageArray(ImageArray):
             InvalidInputError: the array contains nulls, or Pillow is needed and not installed, or the shapes differ.
         """
         if self.null_count:
-            raise InvalidInputError(f"nulls cannot be decoded; {self.null_count} of the {len(self)} images are null")
+            raise InvalidInputError(
+                f"nulls cannot be decoded; number of images: {len(self)}, of which null: {self.null_count}"
+            )
         tensors = (decoder or decode_images)(self.storage)
         if isinstance(tensors, np.ndarray):
             value_type, shape = pa.from_numpy_dtype(tensors.dtype), tensors.shape[1:]

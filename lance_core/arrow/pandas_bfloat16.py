@@ -126,7 +126,9 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]  # pandas has n
         if not allow_fill:
             return type(self)(self.data.take(pa.array(np.where(at < 0, at + len(self), at))))
         if (at < -1).any():
-            raise ValueError("only -1 may stand for a missing value")
+            raise ValueError(
+                f"with allow_fill, -1 means a missing value; other negative indices are invalid, found {at.min()}"
+            )
         taken = self.data.take(pa.array(at, mask=at < 0))
         if fill_value is None or pd.isna(fill_value):
             return type(self)(taken)

@@ -37,6 +37,7 @@ from lance_core.file.blob_values import bytes_array
 from lance_core.file.value_ranges import read_values
 from lance_core.io.uri import resolve
 from lance_core.table.base_paths import Location
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,7 +193,8 @@ class BlobDescriptors:
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
             raise CorruptDataError(
-                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the maximum file size",
+                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the maximum file size of "
+                f"{_MAX_VALUES_BYTES} bytes",
                 path=self.file.path,
             )
         kinds = self.kinds[rows]
@@ -232,7 +234,10 @@ class BlobDescriptors:
             return self.locator.below_base(base_id, uri)
         # A path without a scheme would be resolved against the working directory.
         if "://" not in uri or "\0" in unquote(uri):
-            raise CorruptDataError(f"{self.file.path}: blob URI {uri!r:.200} is not absolute", path=self.file.path)
+            raise CorruptDataError(
+                f"{self.file.path}: blob URI {uri!r:.200} is not absolute, or contains a null character",
+                path=self.file.path,
+            )
         return Location(*resolve(uri, self.locator.storage_options))
 
     def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -256,7 +261,8 @@ def _check_bounds(
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
         raise CorruptDataError(
-            f"{where.path}: blob values overlap or extend past the end of the file ({num_bytes} bytes)", path=where.path
+            f"{where.path}: blob values overlap or extend past the end of the file ({counted(num_bytes, 'byte')})",
+            path=where.path,
         )
 
 

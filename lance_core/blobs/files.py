@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.io.byte_range import ByteRange
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +90,7 @@ class BlobFile(io.BufferedIOBase):
             raise InvalidInputError(f"invalid whence {whence}; expected 0 (start), 1 (current position), or 2 (end)")
         position = bases[whence] + offset
         if position < 0:
-            raise InvalidInputError(f"negative seek value {position}")
+            raise InvalidInputError(f"cannot seek to position {position}; positions must not be negative")
         self._position = position
         return position
 
@@ -114,7 +115,7 @@ class BlobFile(io.BufferedIOBase):
         """Fill a buffer and return the number of bytes read."""
         view = memoryview(b).cast("B")
         if view.readonly:
-            raise InvalidTypeError("readinto() needs a read-write bytes-like object")
+            raise InvalidTypeError("readinto() requires a writable buffer, found a read-only one")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
@@ -141,7 +142,7 @@ class BlobFile(io.BufferedIOBase):
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
                 raise InvalidInputError(
-                    f"range [{offset}, {offset + length}) is not within the blob ({self.size()} bytes)"
+                    f"range [{offset}, {offset + length}) is not within the blob ({counted(self.size(), 'byte')})"
                 )
         return self._fetch(ranges)
 
@@ -170,7 +171,7 @@ class BlobFile(io.BufferedIOBase):
 
     def _require_open(self, what: str) -> None:
         if self.closed:
-            raise InvalidInputError(f"{what} of closed file")
+            raise InvalidInputError(f"cannot {what}: the blob file is closed")
 
 
 class BlobColumn:
@@ -187,11 +188,11 @@ class BlobColumn:
         """See the class docstring."""
         if not isinstance(blob_column, (pa.Array, pa.ChunkedArray)):
             raise InvalidInputError(
-                f"expected a pyarrow.Array or pyarrow.ChunkedArray, found {type(blob_column).__name__}"
+                f"blob_column must be a pyarrow.Array or pyarrow.ChunkedArray, found {type(blob_column).__name__}"
             )
         dtype = blob_column.type
         if not (pa.types.is_large_binary(dtype) or pa.types.is_binary(dtype)):
-            raise InvalidInputError(f"expected a binary array, found {dtype}")
+            raise InvalidInputError(f"blob_column must be of type binary or large_binary, found {dtype}")
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:

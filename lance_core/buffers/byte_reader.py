@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 __all__ = ["ByteReader"]
 
@@ -54,7 +55,7 @@ class ByteReader:
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
-                f"{self._what}: position {position} is outside the buffer ({self._buffer.size} bytes)",
+                f"{self._what}: position {position} is outside the buffer ({counted(self._buffer.size, 'byte')})",
                 offset=position,
             )
         self._position = position
@@ -67,7 +68,7 @@ class ByteReader:
         """
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(
-                f"{self._what}: {what} at offset {self._position} requires {num_bytes} bytes, "
+                f"{self._what}: {what} at offset {self._position} requires {counted(num_bytes, 'byte')}, "
                 f"found {self.remaining_bytes}",
                 offset=self._position,
                 expected=num_bytes,

@@ -109,7 +109,13 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
             "%s: version %d was committed, but the cleanup after it failed: %s", log.root, manifest.version, error
         )
     else:
-        _logger.info("%s: cleaned up after version %d: %s", log.root, manifest.version, stats)
+        _logger.info(
+            "%s: cleaned up after version %d: versions removed: %d, bytes removed: %d",
+            log.root,
+            manifest.version,
+            stats.old_versions,
+            stats.bytes_removed,
+        )
 
 
 def initial_entries(options: Any) -> dict[str, str]:

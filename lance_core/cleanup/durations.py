@@ -52,7 +52,7 @@ def parse_duration(text: str) -> timedelta:
     while position < len(text) or not text:
         part = _PART.match(text, position)
         if part is None:
-            raise _error(text, f"expected a number at {position}")
+            raise _error(text, f"expected a number at position {position}")
         unit = _NANOSECONDS.get(part[2])
         if unit is None:
             raise _error(

@@ -179,7 +179,7 @@ def _version_set(versions: Iterable[int] | None) -> frozenset[int] | None:
         return None
     if isinstance(versions, str | bytes | bytearray) or not isinstance(versions, Iterable):
         raise InvalidTypeError(f"versions must be a list of whole numbers, found {versions!r}", argument="versions")
-    numbers = frozenset(count("versions", version) for version in versions)
+    numbers = frozenset(count("a version number in versions", version) for version in versions)
     if not numbers:
         raise InvalidCleanupError("versions must not be an empty list", argument="versions")
     if min(numbers) < 0:

@@ -162,7 +162,7 @@ class Removal:
             return True
         if manifest.goes_with is not None:
             self._guard.spared_versions.add(manifest.goes_with)
-        _logger.warning("%s is kept: it was created after the cleanup had begun", path)
+        _logger.warning("%s is kept: it was replaced after the cleanup had listed it", path)
         return False
 
     def _must_stay(self, manifest: ClassifiedPath) -> bool:

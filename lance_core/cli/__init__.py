@@ -110,7 +110,7 @@ def _redirect_to_nothing(stream: TextIO) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--json", action="store_true", help="print a JSON document")
+    shared.add_argument("--json", action="store_true", help="print the result as JSON")
     dataset = argparse.ArgumentParser(add_help=False, parents=[shared])
     dataset.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
     parser = argparse.ArgumentParser(
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("after", metavar="V2", type=_version, help="number or tag of another version")
     verify = commands.add_parser("verify", parents=[dataset], help="compare all files of a version with its manifest")
     verify.add_argument("--version", type=int, help="version to examine; by default, the latest version")
-    verify.add_argument("--pages", action="store_true", help="also read all values")
+    verify.add_argument("--pages", action="store_true", help="also read all values, to find damaged pages")
     doctor = commands.add_parser(
         "doctor", parents=[dataset], help="report and repair problems left behind by crashed writers"
     )

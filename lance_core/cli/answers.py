@@ -19,7 +19,7 @@ EXIT_REFUSED: Final = 2
 """Exit code for invalid arguments, unreadable input, and failure to write the output; argparse uses the same code."""
 
 EXIT_CHANGED: Final = 3
-"""Exit code if another writer has changed the table, so that nothing was changed."""
+"""Exit code if another writer changed the table first, so that the command had no effect or only a partial one."""
 
 EXIT_INTERRUPTED: Final = 130
 """Exit code after Ctrl+C, as shells report it."""

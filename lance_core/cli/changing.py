@@ -24,6 +24,7 @@ from lance_core.compaction.plan import CompactionPlan, make_plan
 from lance_core.compaction.result import content_key
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
 from lance_core.public.json_document import mapping, nullable, parse_document, text, whole
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -69,10 +70,11 @@ def plan_deletions(given: Namespace) -> Answer:
 def _planned_rewrites(given: Namespace, plan: CompactionPlan) -> Answer:
     figures = plan.figures
     lines = [
-        f"rewrite {figures.rewritten_fragments} fragments of version {plan.read_version} in {plan.num_tasks()} tasks",
+        f"rewrite {counted(figures.rewritten_fragments, 'fragment')} of version {plan.read_version} in "
+        f"{counted(plan.num_tasks(), 'task')}",
         f"fragments: {figures.fragments_before} before, {figures.fragments_after} after",
         f"deleted rows: {figures.deleted_rows} before, {figures.deleted_rows_after} after",
-        f"rewritten: {figures.rewritten_rows} rows, {figures.rewritten_bytes} bytes",
+        f"to rewrite: {counted(figures.rewritten_rows, 'row')}, {counted(figures.rewritten_bytes, 'byte')}",
     ]
     return _planned(given, "rewrite", json.loads(plan.json()), lines)
 
@@ -88,8 +90,8 @@ def plan_cleanup(given: Namespace) -> Answer:
     explanation = plan.explanation(include_files=True, max_files=_MAX_FILES)
     stats = explanation.stats
     lines = [
-        f"remove {stats.old_versions} versions and {len(explanation.candidate_files)} files, "
-        f"{stats.bytes_removed} bytes",
+        f"remove {counted(stats.old_versions, 'version')}, and in total "
+        f"{counted(len(explanation.candidate_files), 'file')} of {counted(stats.bytes_removed, 'byte')}",
         *(f"  {file.path}" for file in explanation.candidate_files),
     ]
     return _planned(given, "cleanup", {**policy, "files": _files(explanation.candidate_files)}, lines)
@@ -124,8 +126,8 @@ def _rewrite(uri: str, plan: dict[str, Any]) -> Answer:
     changed = [each.id for task in planned.tasks for each in task.fragments if content_key(each) not in current]
     if changed:
         raise RetryableCommitConflictError(
-            f"fragments {changed} have changed since version {planned.read_version}, on which the plan is based; "
-            "nothing was changed; plan again"
+            f"the plan is based on version {planned.read_version}, but these fragments have changed since: {changed}; "
+            "nothing was rewritten; plan again"
         )
     results = []
     with shown_progress("tasks") as on_task:
@@ -139,7 +141,7 @@ def _rewrite(uri: str, plan: dict[str, Any]) -> Answer:
             "fragments in the meantime; plan again"
         )
     metrics = asdict(outcome.metrics)
-    line = f"replaced {metrics['fragments_removed']} fragments with {metrics['fragments_added']}"
+    line = f"replaced {counted(metrics['fragments_removed'], 'fragment')} with {metrics['fragments_added']}"
     return Answer({"dataset": uri, "version": table.version, "metrics": metrics}, [line])
 
 
@@ -153,7 +155,7 @@ def _clean_up(uri: str, plan: dict[str, Any]) -> Answer:
         )
     with shown_progress("files") as on_batch:
         stats = asdict(current.execute(lambda num_files, num_bytes: on_batch(num_files, len(removable))))
-    line = f"removed {stats['old_versions']} versions, {stats['bytes_removed']} bytes"
+    line = f"removed {counted(stats['old_versions'], 'version')}, {counted(stats['bytes_removed'], 'byte')}"
     return Answer({"dataset": uri, "stats": stats}, [line])
 
 

@@ -74,7 +74,7 @@ def _inspected(uri: str, table: LanceDataset, manifest: Manifest, document: Mapp
         yield f"  fragment {fragment['id']}, rows: {fragment['physical_rows']}{deleted}"
         for file in fragment["files"]:
             size = "size not recorded" if file["num_bytes"] is None else f"{file['num_bytes']} bytes"
-            fields = ", ".join(map(str, file["fields"]))
+            fields = ", ".join(map(str, file["fields"])) or "none"
             yield f"    data/{file['path']}: format {file['format']}, {size}, fields {fields}"
         if fragment["deletion_file"] is not None:
             yield f"    {fragment['deletion_file']}"
@@ -97,7 +97,7 @@ def log(given: Namespace) -> Answer:
             }
         )
     lines = [
-        f"{each['version']} {_moment(each)} {each['operation'] or 'unknown operation'}, rows: {each['num_rows']}"
+        f"{each['version']} {_moment(each)} {each['operation'] or 'operation not recorded'}, rows: {each['num_rows']}"
         + (f": {each['message']}" if each["message"] else "")
         for each in entries
     ]

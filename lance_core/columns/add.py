@@ -167,7 +167,9 @@ class AddedColumns:
         extended = next((field for field in columns.walk() if field.id in known), None)
         if extended is not None:
             raise NotSupportedError(
-                f"values cannot be added to the items of list {extended.name!r}, only members without values"
+                f"the items of list {extended.name!r} cannot be extended by members with values; add the "
+                "members without "
+                "values instead, by passing a field or a schema"
             )
         return cls(schema, columns, values, prepared)
 

@@ -218,7 +218,7 @@ def _check_cast(path: str, above: Sequence[Field], field: Field, data_type: pa.D
     undivided = next((each for each in above if each.is_leaf or each.is_map), None)
     if undivided is not None:
         raise NotSupportedError(
-            f"{path!r} cannot be cast, because it is stored as a part of {undivided.name!r}", column=path
+            f"field {path!r} cannot be cast, because it is stored as a part of {undivided.name!r}", column=path
         )
     before = arrow_type(field)
     has_other_values = has_extension(field) and field.extension_name != _TENSOR
@@ -257,7 +257,7 @@ def _check_schema(schema: Schema, view: TableView) -> None:
     check_names([name for name in schema.names if name not in view.schema.names])
     for where, fields in [
         ("the table", schema.fields),
-        *((repr(field.name), field.children) for field in schema.walk()),
+        *((f"field {field.name!r}", field.children) for field in schema.walk()),
     ]:
         repeated = next((name for name, times in Counter(field.name for field in fields).items() if times > 1), None)
         if repeated is not None:

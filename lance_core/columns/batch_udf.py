@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError, StorageError
+from lance_core.wording import counted
 from lance_core.write.data_input import to_reader
 
 if TYPE_CHECKING:
@@ -53,18 +54,19 @@ class BatchUDF:
 
         Raises:
             InvalidTypeError: the result is neither a ``pa.RecordBatch``, nor a pandas ``DataFrame``.
-            SchemaMismatchError: the schema of the result is not ``output_schema``. InvalidInputError: the result does
-                not have as many rows as the batch.
+            SchemaMismatchError: the schema of the result is not ``output_schema``.
+            InvalidInputError: the result does not have as many rows as the batch.
         """
         computed = _as_batch(self.func(batch))
         if self.output_schema is not None and not computed.schema.equals(self.output_schema):
             raise SchemaMismatchError(
-                f"the function did not return the expected columns.\nexpected:\n{self.output_schema}\nfound:\n"
+                f"the schema of the function's result is not output_schema.\nexpected:\n{self.output_schema}\nfound:\n"
                 f"{computed.schema}"
             )
         if computed.num_rows != batch.num_rows:
             raise InvalidInputError(
-                f"the function returned {computed.num_rows} rows for a batch of {batch.num_rows} rows",
+                f"the function returned {counted(computed.num_rows, 'row')} for a batch of "
+                f"{counted(batch.num_rows, 'row')}",
                 expected=batch.num_rows,
                 found=computed.num_rows,
             )
@@ -140,7 +142,10 @@ class BatchUDFCheckpoint:
             with pa.ipc.open_stream(found) as stream:
                 return stream.read_next_batch()
         except (pa.ArrowException, StopIteration, TypeError) as error:
-            raise StorageError(f"checkpoint {self.path} is damaged: batch {tuple(info)} cannot be read") from error
+            raise StorageError(
+                f"checkpoint {self.path} is damaged: the result for batch {info.batch_index} of fragment "
+                f"{info.fragment_id} cannot be read"
+            ) from error
 
     def insert_batch(self, info: BatchInfo, batch: pa.RecordBatch) -> None:
         """Keep the result for a batch.
@@ -187,6 +192,7 @@ def _as_batch(result: object) -> pa.RecordBatch:
         table = to_reader(result).read_all()
     except InvalidTypeError as error:
         raise InvalidTypeError(
-            f"the function must return a pa.RecordBatch or a pandas DataFrame, found {type(result).__name__}"
+            "the function must return tabular data, such as a pa.RecordBatch or a pandas DataFrame; found "
+            f"{type(result).__name__}"
         ) from error
     return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)

@@ -112,6 +112,6 @@ def _cast(column: pa.Array, after: pa.Field, before: pa.Field) -> pa.Array:
         ) from error
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
-            f"a value of column {after.name!r} does not fit when {before.type} is cast to {after.type}: {error}",
+            f"column {after.name!r}: a value cannot be cast from {before.type} to {after.type}: {error}",
             column=after.name,
         ) from error

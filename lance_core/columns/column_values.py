@@ -97,7 +97,7 @@ def column_values(
         return _Stream(to_reader(transforms, reader_schema))
     except InvalidTypeError as error:
         raise InvalidTypeError(
-            f"new columns must be given as a dict of SQL expressions, a function, or a stream of batches, found "
+            "new columns must be given as a dict of SQL expressions, a function, or tabular data, found "
             f"{type(transforms).__name__}",
             argument="transforms",
         ) from error

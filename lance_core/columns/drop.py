@@ -63,7 +63,7 @@ def _checked_paths(columns: object) -> list[str]:
         raise InvalidTypeError(f"columns must be a list of names, found {type(columns).__name__}", argument="columns")
     unnamed = next((column for column in columns if not isinstance(column, str)), None)
     if unnamed is not None:
-        raise InvalidTypeError(f"columns must be a list of names, found {unnamed!r:.80} in it", argument="columns")
+        raise InvalidTypeError(f"columns must contain only names, found {unnamed!r:.80}", argument="columns")
     return list(columns)
 
 

@@ -86,8 +86,8 @@ class JoinedRows:
         """
         if _comparable_type(dtype) != _comparable_type(self._key_type):
             raise SchemaMismatchError(
-                f"column {column!r} cannot be joined, because the types differ: the table has {dtype}, the data "
-                f"{self._key_type}",
+                f"column {column!r} cannot be joined, because the types differ: {dtype} in the table, "
+                f"{self._key_type} in the data",
                 column=column,
                 expected=dtype,
                 found=self._key_type,
@@ -158,7 +158,7 @@ class JoinedColumns:
         """
         repeated = next((name for name in self._rows.schema.names if name in view.schema.names), None)
         if repeated is not None:
-            raise SchemaMismatchError(f"column {repeated!r} is in the table and in the joined data", column=repeated)
+            raise SchemaMismatchError(f"column {repeated!r} is in both the table and the data to join", column=repeated)
         self._rows.check_keys(self._left_on, key_type(view, self._left_on))
         return self._rows.schema
 
@@ -221,7 +221,7 @@ def _comparable_type(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_binary(dtype):
         return pa.large_binary()
     if pa.types.is_nested(dtype) or pa.types.is_null(dtype):
-        raise NotSupportedError(f"rows cannot be joined by values of type {dtype}")
+        raise NotSupportedError(f"rows cannot be joined on values of type {dtype}")
     return dtype
 
 

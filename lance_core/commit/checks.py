@@ -42,6 +42,7 @@ from lance_core.table.overlay_files import coverage
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
 from lance_core.transactions.restoring import check_restore
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,9 +126,10 @@ def _check_moved_bases(operation: Operation, current: Manifest, log: VersionLog,
     missing = missing_from_bases(current, locator, moved)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        new_paths = ", ".join(f"{base_id} to {added[base_id].path!r}" for base_id in sorted(moved))
         raise NotFoundError(
-            f"base path {min(moved)} cannot change to {added[min(moved)].path!r}: version {current.version} references "
-            f"files that do not exist there: {missing[0]}{more}; copy the files first",
+            f"base paths cannot be moved ({new_paths}): version {current.version} references files that do not exist "
+            f"in the new locations: {missing[0]}{more}; copy the files first",
             path=missing[0],
         )
 
@@ -180,13 +182,15 @@ def _check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> N
         unknown = sorted(found - known)
         if unknown:
             raise SchemaMismatchError(
-                f"new fragment {index} contains field ids {unknown}, which the table does not have"
+                f"the new fragment at index {index} contains field ids {unknown}, which the table does not have"
             )
         needs_all = any(requires_every_field(file.file_version) for file in fragment.files)
         missing = next((leaf for leaf in (every if needs_all else required) if leaf.id not in found), None)
         if missing is not None:
             reason = "files in format 0.1 must contain every field" if needs_all else "the field is not nullable"
-            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}); {reason}")
+            raise SchemaMismatchError(
+                f"the new fragment at index {index} lacks field {missing.name!r} (id {missing.id}); {reason}"
+            )
 
 
 def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
@@ -243,8 +247,8 @@ def _check_deletion_files(fragments: Iterable[Fragment], current: Manifest, loca
         returning = np.setdiff1d(read_deletion_offsets(found, locator), after, assume_unique=True)
         if returning.size:
             raise InvalidInputError(
-                f"fragment {fragment.id}: the new deletion file does not list row {int(returning[0])}, which is "
-                f"deleted in version {current.version} and would reappear",
+                f"fragment {fragment.id}: the row at offset {int(returning[0])} is deleted in version "
+                f"{current.version}, but not in the new record of the fragment, so it would reappear",
                 version=current.version,
             )
 
@@ -298,7 +302,8 @@ def _check_size(file: DataFile, location: Location) -> int:
         ) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment has {found} bytes, but the fragment records {file.num_bytes}",
+            f"data file {file.path} of a new fragment has {counted(found, 'byte')}, but the fragment records "
+            f"{file.num_bytes}",
             path=location.path,
             expected=file.num_bytes,
             found=found,
@@ -320,7 +325,7 @@ def _check_content(
         )
     if reader.num_rows != physical_rows:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment has {reader.num_rows} rows, but the fragment records "
+            f"data file {file.path} of a new fragment has {counted(reader.num_rows, 'row')}, but the fragment records "
             f"{physical_rows}",
             path=location.path,
             expected=physical_rows,
@@ -332,7 +337,8 @@ def _check_content(
         stored = owners.get(column)
         if stored is None:
             raise InvalidInputError(
-                f"data file {file.path} of a new fragment has {len(owners)} columns, but the fragment records column "
+                f"data file {file.path} of a new fragment has {counted(len(owners), 'column')}, but the "
+                "fragment records column "
                 f"index {column} for field {field_id} (columns are numbered from 0)",
                 path=location.path,
             )
@@ -383,7 +389,7 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
         raise NotFoundError(f"{what}: overlay {location.uri} does not exist", path=location.path) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
-            f"{what}: overlay {file.path} has {found} bytes, but the fragment records {file.num_bytes}",
+            f"{what}: overlay {file.path} has {counted(found, 'byte')}, but the fragment records {file.num_bytes}",
             path=location.path,
             expected=file.num_bytes,
             found=found,
@@ -394,7 +400,8 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
         covered = coverage(overlay, {field_id}, what)
         if covered is not None and len(covered) > reader.num_rows:
             raise InvalidInputError(
-                f"{what}: overlay {file.path} has {reader.num_rows} values, but covers {len(covered)} rows",
+                f"{what}: overlay {file.path} has {counted(reader.num_rows, 'value')}, but covers "
+                f"{counted(len(covered), 'row')}",
                 path=location.path,
                 expected=len(covered),
                 found=reader.num_rows,
@@ -445,11 +452,11 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
             detail = (
                 f"row id {odd[0]} occurs only in the {'replaced rows' if odd[0] in expected else 'new fragments'}"
                 if odd.size
-                else "a row id occurs twice"
+                else "a row id occurs more than once"
             )
             raise InvalidInputError(
                 f"rewrite group {index}: the new fragments have {len(found)} row ids, which differ from those of the "
-                f"{len(expected)} rows that they replace: {detail}",
+                f"{counted(len(expected), 'row')} that they replace: {detail}",
                 expected=len(expected),
                 found=len(found),
             )

@@ -122,7 +122,9 @@ def commit_outside_lineage(
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """
-    if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
+    if transaction.operation.is_first_of_its_root:
+        raise NotSupportedError(f"{log.uri}: a clone is the first version of a dataset, so it cannot be detached")
+    if transaction.read_version == 0:
         raise NotSupportedError(
             f"{log.uri}: a detached version must be based on an existing version; specify a read version"
         )

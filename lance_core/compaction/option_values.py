@@ -92,7 +92,7 @@ def fragment_ids(where: str, value: Any) -> tuple[int, ...]:
     """Check that a value is a list of fragment ids, and return the ids as a tuple."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise InvalidTypeError(f"{where} must be a list of fragment ids, found {value!r}", argument=where)
-    ids = tuple(whole_number(where, each) for each in value)
+    ids = tuple(whole_number(f"each entry of {where}", each) for each in value)
     outside = [each for each in ids if not 0 <= each <= _MAX_U32]
     if outside:
         raise InvalidInputError(

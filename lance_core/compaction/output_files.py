@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.compaction.grouping import next_file_rows
 from lance_core.errors import CorruptDataError
 from lance_core.file.write_config import DEFAULT_DATA_CACHE_BYTES, WriteConfig
+from lance_core.wording import counted
 from lance_core.write.fragment_writer import NewDataFile, remove_placed_files
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class OutputFiles:
         """
         if batch.num_rows > self._rows_left:
             raise CorruptDataError(
-                f"the fragments have {batch.num_rows - self._rows_left} more rows than the manifest records"
+                f"the fragments have {counted(batch.num_rows - self._rows_left, 'more row')} than the manifest records"
             )
         while batch.num_rows:
             file = self._open()
@@ -102,7 +103,9 @@ class OutputFiles:
             StorageError: a storage operation failed.
         """
         if self._rows_left:
-            raise CorruptDataError(f"the fragments have {self._rows_left} fewer rows than the manifest records")
+            raise CorruptDataError(
+                f"the fragments have {counted(self._rows_left, 'row')} fewer than the manifest records"
+            )
         self._close()
         return self._finished
 

@@ -94,7 +94,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
             outdated = None
     if (lost or outdated) and not done:
         raise RetryableCommitConflictError(
-            f"{view.uri}: other writers changed the fragments of every group; nothing was compacted",
+            f"{view.uri}: nothing was compacted, because other writers changed or removed fragments of every group",
             path=view.uri,
         ) from outdated
     return CompactionMetrics.sum(result.metrics for result in done)

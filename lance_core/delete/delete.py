@@ -37,6 +37,7 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment_files import own_deletion_path
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.options import CommitOptions
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -268,7 +269,7 @@ def delete_rows_at(view: TableView, fragment: Fragment, positions: Sequence[int]
     require_writable(view.manifest.message)
     if positions and not 0 <= min(positions) <= max(positions) < fragment.physical_rows:
         raise InvalidInputError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows; the positions to delete are from "
+            f"fragment {fragment.id} has {counted(fragment.physical_rows, 'row')}; the positions to delete range from "
             f"{min(positions)} to {max(positions)}",
             fragment=fragment.id,
         )

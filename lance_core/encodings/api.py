@@ -25,6 +25,7 @@ import numpy as np
 from lance_core.encodings.kernels.bits import slice_bitmap
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -230,7 +231,7 @@ class Chunks:
             CorruptDataError: the chunks do not have exactly one buffer each.
         """
         if len(self.buffers) != 1:
-            raise CorruptDataError(f"{what}: a chunk has {len(self.buffers)} buffers, expected 1")
+            raise CorruptDataError(f"{what}: a chunk has {counted(len(self.buffers), 'buffer')}, expected 1")
         return self.buffers[0]
 
     def exact_buffer(self, what: str, bits_per_value: int) -> Segments:
@@ -244,8 +245,9 @@ class Chunks:
         if bool((sizes > buffer.sizes).any()):
             chunk = int(np.argmax(sizes > buffer.sizes))
             raise CorruptDataError(
-                f"{what}: chunk {chunk} has {int(buffer.sizes[chunk])} bytes, but its {int(self.num_values[chunk])} "
-                f"values of {bits_per_value} bits need {int(sizes[chunk])}"
+                f"{what}: chunk {chunk} has {counted(int(buffer.sizes[chunk]), 'byte')}, expected "
+                f"{int(sizes[chunk])} for {counted(int(self.num_values[chunk]), 'value')} of "
+                f"{counted(bits_per_value, 'bit')}"
             )
         return Segments(buffer.data, buffer.starts, sizes)
 

@@ -28,6 +28,7 @@ from lance_core.encodings.api import (
 )
 from lance_core.encodings.kernels.bits import pack_mask, slice_bitmap, unpack_bitmap
 from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +167,7 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
     """
     num_values = block.num_values
     if validity is not None and len(validity) != num_values:
-        raise CorruptDataError(f"found {num_values} values, but {len(validity)} definition levels")
+        raise CorruptDataError(f"found {counted(num_values, 'value')}, but {len(validity)} definition levels")
     if isinstance(block, NullBlock) or pa.types.is_null(dtype):
         return pa.nulls(num_values, dtype)
     bitmap = bitmap_of(validity)
@@ -311,5 +312,5 @@ def _check_expanded_bytes(dtype: pa.DataType, items: VariableWidthBlock, indices
 def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:
     found = type(block).__name__
     if isinstance(block, FixedWidthBlock):
-        found += f" of {block.bits_per_value} bits"
+        found += f" of {counted(block.bits_per_value, 'bit')}"
     return CorruptDataError(f"cannot decode a column of type {dtype} from a {found}", expected=str(dtype), found=found)

@@ -38,6 +38,7 @@ from lance_core.errors import (
     UnsupportedEncodingError,
 )
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -189,7 +190,9 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     where = f"field {field.name!r}"
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
     if num_rows > _MAX_ROWS_AT_ONCE:
-        raise NotSupportedError(f"{where}: cannot read {num_rows} rows at once; the maximum is {_MAX_ROWS_AT_ONCE}")
+        raise NotSupportedError(
+            f"{where}: cannot read {counted(num_rows, 'row')} at once; the maximum is {_MAX_ROWS_AT_ONCE}"
+        )
     with _Located(where):
         levels, block = yield from state.read(rows)
     return LeafPage(field, levels, block, num_rows)
@@ -219,7 +222,7 @@ def decode_leaf(
         rows = (0, num_rows)
     start, stop = rows if isinstance(rows, tuple) else (int(rows[0]), int(rows[-1]) + 1)
     if not 0 <= start <= stop <= num_rows:
-        raise InvalidInputError(f"rows [{start}, {stop}) are not within the {num_rows} rows of the page")
+        raise InvalidInputError(f"rows [{start}, {stop}) are not within the {counted(num_rows, 'row')} of the page")
     views = [bytes_of(buffer) for buffer in buffers]
     state = run_in_memory(open_page(field, layout, [buffer.size for buffer in buffers], num_rows), views)
     if start < stop:
@@ -285,7 +288,8 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
         return pa.nulls(num_values, dtype)
     if not isinstance(leaf.block, StructBlock) or len(leaf.block.members) != len(field.children):
         raise CorruptDataError(
-            f"field {field.name!r}: the page does not contain packed structs with {len(field.children)} members"
+            f"field {field.name!r}: the page does not contain packed structs with "
+            f"{counted(len(field.children), 'member')}"
         )
     members = [
         array_from_block(arrow_type(child), member, None)
@@ -310,7 +314,8 @@ def _build_struct(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, l
     num_slots = unravelers[0].num_slots() if unravelers else len(members[0])
     if any(len(member) != num_slots for member in members):
         raise CorruptDataError(
-            f"struct {field.name!r}: members have {[len(m) for m in members]} slots, expected {num_slots}"
+            f"struct {field.name!r}: expected {counted(num_slots, 'slot')} in each member, found "
+            f"{', '.join(str(len(member)) for member in members)}"
         )
     validity, *_ = [unraveler.validity() for unraveler in unravelers] or [None]
     return _from_buffers(arrow_type(field), num_slots, validity, None, members), unravelers
@@ -322,7 +327,7 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     (offsets, validity), *_ = [unraveler.offsets() for unraveler in unravelers]
     if int(offsets[-1]) != len(items):
         raise CorruptDataError(
-            f"list {field.name!r}: found {len(items)} items, but the offsets end at {int(offsets[-1])}"
+            f"list {field.name!r}: found {counted(len(items), 'item')}, but the offsets end at {int(offsets[-1])}"
         )
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
@@ -343,7 +348,8 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
     validity, *_ = [unraveler.validity() for unraveler in unravelers]
     if len(items) != num_slots * dtype.list_size:
         raise CorruptDataError(
-            f"field {field.name!r}: found {len(items)} items for {num_slots} lists of {dtype.list_size} items each"
+            f"field {field.name!r}: found {counted(len(items), 'item')} for {counted(num_slots, 'list')} of "
+            f"{dtype.list_size} items each"
         )
     return _from_buffers(dtype, num_slots, validity, None, [items]), unravelers
 
@@ -374,7 +380,8 @@ def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
         raise CorruptDataError(
-            f"found values of {described} bits, expected at most {most} bits for this column", expected=most
+            f"found values of {counted(described, 'bit')}, expected at most {counted(most, 'bit')} for this column",
+            expected=most,
         )
 
 

@@ -41,6 +41,7 @@ from lance_core.encodings.registry import ENCODER
 from lance_core.encodings.string_pages import encode_strings
 from lance_core.encodings.structural import blob, constant
 from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,7 +166,7 @@ def _encode_packed(
     page = None if choice is None else encode_mini_block(choice, block, plan)
     if page is None:
         raise NotSupportedError(
-            f"packed struct {field.name!r}: rows of {sum(widths)} bytes cannot be written", field=field.name
+            f"packed struct {field.name!r}: rows of {counted(sum(widths), 'byte')} cannot be written", field=field.name
         )
     return page
 

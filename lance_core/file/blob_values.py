@@ -21,6 +21,7 @@ from lance_core.file.file_bytes import run_steps, together
 from lance_core.file.value_ranges import value_steps
 from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -243,9 +244,11 @@ def _load_steps(descriptors: pa.StructArray, num_bytes: int, where: str) -> Read
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value extends past the end of the file ({num_bytes} bytes)")
+        raise CorruptDataError(f"{where}: a value extends past the end of the file ({counted(num_bytes, 'byte')})")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
-        raise CorruptDataError(f"{where}: the values together are larger than the file, which has {num_bytes} bytes")
+        raise CorruptDataError(
+            f"{where}: the values together are larger than the file, which has {counted(num_bytes, 'byte')}"
+        )
     buffers = yield from value_steps(starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)

@@ -26,6 +26,7 @@ from lance_core.io.object_store import shown_path
 from lance_core.io.read_costs import MEMORY_COSTS
 from lance_core.io.request_pool import begin
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -169,7 +170,7 @@ class FileBytes:
             UnsupportedVersionError: the version is newer than any known version.
         """
         if self.num_bytes < _TRAILER.size:
-            raise self._corrupt(f"the file has {self.num_bytes} bytes, which is too few for a footer")
+            raise self._corrupt(f"the file has {counted(self.num_bytes, 'byte')}, which is too few for a footer")
         major, minor, magic = _TRAILER.unpack(self._tail[1][-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
@@ -221,7 +222,9 @@ class FileBytes:
             return self.read
         mapping = self._store.map(self._key) if self._mapping is None else self._mapping
         if mapping.size != self.num_bytes:
-            raise self._corrupt(f"the file has {mapping.size} bytes, but had {self.num_bytes} when it was opened")
+            raise self._corrupt(
+                f"the file has {counted(mapping.size, 'byte')}, but had {self.num_bytes} when it was opened"
+            )
         if self._keeps_mapping:
             self._mapping = mapping
 
@@ -255,7 +258,8 @@ class FileBytes:
         for wanted in ranges:
             if wanted.stop > self.num_bytes:
                 raise self._corrupt(
-                    f"bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {self.num_bytes} bytes"
+                    f"bytes [{wanted.start}, {wanted.stop}) were requested, but the file has "
+                    f"{counted(self.num_bytes, 'byte')}"
                 )
 
     def _corrupt(self, reason: str) -> CorruptDataError:

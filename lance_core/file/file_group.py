@@ -27,6 +27,7 @@ from lance_core.file.projections import Projections
 from lance_core.file.reader import FileReader
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.request_pool import results_of
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -188,7 +189,8 @@ class FileGroup:
             # The numbers of slots of all files add up to that of the group only if those of every file are right.
             if column.length * first_rows != first_length * file.num_rows:
                 raise CorruptDataError(
-                    f"{file.path}: column {index} has {column.length} slots for {file.num_rows} rows",
+                    f"{file.path}: column {index} has {counted(column.length, 'slot')} for "
+                    f"{counted(file.num_rows, 'row')}",
                     path=file.path,
                     column=index,
                 )

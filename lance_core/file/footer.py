@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from lance_core.errors import CorruptDataError
 from lance_core.file.layout import FOOTER, FOOTER_BYTES, MAGIC, TABLE_ENTRY_BYTES
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,9 @@ class Footer:
             UnsupportedVersionError: the version of the file is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
-            raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")
+            raise _corrupt(
+                path, f"the file has {counted(file_bytes, 'byte')}, but a data file has at least {FOOTER_BYTES}"
+            )
         metadata, columns, buffers, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data)
         if magic != MAGIC:
             raise _corrupt(path, f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
@@ -126,7 +129,8 @@ class Footer:
         if start + expected != stop:
             raise _corrupt(
                 path,
-                f"the {what} table of {num_entries} entries needs {expected} bytes, but its range is [{start}, {stop})",
+                f"the {what} table of {counted(num_entries, 'entry', 'entries')} needs "
+                f"{counted(expected, 'byte')}, but its range is [{start}, {stop})",
             )
 
 

@@ -23,6 +23,7 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb_file
 from lance_core.schema.convert import schema_from_proto, schema_to_proto
 from lance_core.schema.field import UNASSIGNED_ID
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,11 +70,13 @@ class FileDescriptor:
         except DecodeError as error:
             raise _corrupt(path, f"global buffer 0 is not a FileDescriptor: {error}") from error
         if message.length > MAX_ROWS:
-            raise _corrupt(path, f"the file records {message.length} rows; expected at most {MAX_ROWS}")
+            raise _corrupt(path, f"the file records {counted(message.length, 'row')}; expected at most {MAX_ROWS}")
         if num_columns is not None and len(message.schema.fields) > num_columns:
             num_leaves = _num_leaves(message.schema.fields)
             if num_leaves > num_columns:
-                raise _corrupt(path, f"the schema has {num_leaves} leaves, but the file has {num_columns} columns")
+                raise _corrupt(
+                    path, f"the schema has {num_leaves} leaves, but the file has {counted(num_columns, 'column')}"
+                )
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
@@ -124,7 +127,9 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
         CorruptDataError: the number of bytes does not match ``num_entries``, or a position or size is too large.
     """
     if len(data) != num_entries * TABLE_ENTRY_BYTES:
-        raise _corrupt(path, f"the {what} table has {len(data)} bytes, but {num_entries} entries are declared")
+        raise _corrupt(
+            path, f"the {what} table has {counted(len(data), 'byte')}, but {num_entries} entries are declared"
+        )
     pairs = list(_ENTRY.iter_unpack(data))
     if any((start | size) >> _POSITION_BITS for start, size in pairs):
         raise _corrupt(path, f"an entry of the {what} table has a position or size of at least 2^{_POSITION_BITS}")

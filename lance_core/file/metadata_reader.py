@@ -17,6 +17,7 @@ from lance_core.file.global_buffers import FileDescriptor, parse_global_buffer_t
 from lance_core.file.layout import FOOTER_BYTES, TABLE_ENTRY_BYTES
 from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,7 +78,7 @@ class MetadataReader:
         num_leaves = len(self.descriptor.schema.leaves())
         if self.version.is_structural and num_leaves != self.footer.num_columns:
             raise self._corrupt(
-                f"the schema has {num_leaves} leaves, but the file has {self.footer.num_columns} columns"
+                f"the schema has {num_leaves} leaves, but the file has {counted(self.footer.num_columns, 'column')}"
             )
 
     @property
@@ -117,7 +118,8 @@ class MetadataReader:
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:
             raise InvalidInputError(
-                f"{self.path}: column index {wrong[0]} does not exist; the file has {self.footer.num_columns} columns"
+                f"{self.path}: column index {wrong[0]} does not exist; the file has "
+                f"{counted(self.footer.num_columns, 'column')}"
             )
         missing = [index for index in indices if index not in self._columns]
         if missing:
@@ -166,7 +168,7 @@ class MetadataReader:
         if outside:
             raise CorruptDataError(
                 f"{self.path}: the manifest lists column index {outside[0]}, but the file has "
-                f"{self.footer.num_columns} columns",
+                f"{counted(self.footer.num_columns, 'column')}",
                 path=self.path,
             )
 
@@ -187,7 +189,9 @@ class MetadataReader:
         if self.version.is_structural:
             self._check_adjacent(ranges)
         elif ranges and max(column.stop for column in ranges) > self.num_bytes:
-            raise self._corrupt(f"the metadata of a column extends past the end of the file ({self.num_bytes} bytes)")
+            raise self._corrupt(
+                f"the metadata of a column extends past the end of the file ({counted(self.num_bytes, 'byte')})"
+            )
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:

@@ -27,6 +27,7 @@ from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches, stream_plans
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
 from lance_core.schema.logical_types import arrow_field
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -333,7 +334,7 @@ class FileReader:
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
             raise RowOutOfRangeError(
-                f"{self.path}: row {outside[0]} is out of range; the file has {self.num_rows} rows"
+                f"{self.path}: row {outside[0]} is out of range; the file has {counted(self.num_rows, 'row')}"
             )
         with _typed_memory_errors(self.path):
             is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
@@ -391,7 +392,7 @@ class FileReader:
         start, stop = row_number("the first row", first), row_number("the row after the last", last)
         if not 0 <= start <= stop <= self.num_rows:
             raise InvalidInputError(
-                f"{self.path}: rows [{start}, {stop}) are out of range; the file has {self.num_rows} rows"
+                f"{self.path}: rows [{start}, {stop}) are out of range; the file has {counted(self.num_rows, 'row')}"
             )
         return start, stop
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def _flat(numbers: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"row numbers must be a flat list of whole numbers: {error}") from error
     if plain.ndim != 1:
-        raise InvalidInputError(f"row numbers must be a flat list, found {plain.ndim} dimensions")
+        raise InvalidInputError(f"row numbers must be a flat list, found {counted(plain.ndim, 'dimension')}")
     return plain
 
 

@@ -33,6 +33,7 @@ from lance_core.file.decode_pool import decode_pool
 from lance_core.file.fetch_ahead import FetchAhead
 from lance_core.file.field_source import Pace
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -375,7 +376,8 @@ class _Cursor:
             return pa.concat_arrays(pieces)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a batch of {num_rows} rows does not fit into one array; request fewer rows per batch: {error}"
+                f"a batch of {counted(num_rows, 'row')} does not fit into one array; request fewer rows per "
+                f"batch: {error}"
             ) from error
 
     def _load(self) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from lance_core.encodings.leaf_arrays import bytes_of, is_variable_width
 from lance_core.errors import InvalidInputError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +108,9 @@ def _check_indices(array: pa.DictionaryArray, *, has_values: bool) -> None:
         return
     bounds = pc.min_max(array.indices).as_py()
     if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-        raise pa.ArrowInvalid(f"a dictionary index is out of range; the dictionary has {len(array.dictionary)} values")
+        raise pa.ArrowInvalid(
+            f"a dictionary index is out of range; the dictionary has {counted(len(array.dictionary), 'value')}"
+        )
     _check(array.dictionary)
 
 

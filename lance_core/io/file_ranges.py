@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError
 from lance_core.io.byte_range import ByteRange
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,7 @@ def _copied(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
         part = os.pread(descriptor, wanted.stop - at, at)
         if not part:
             raise CorruptDataError(
-                f"{path}: the file was truncated to {at} bytes while it was being read", path=path, offset=at
+                f"{path}: the file was truncated to {counted(at, 'byte')} while it was being read", path=path, offset=at
             )
         parts.append(part)
         at += len(part)

@@ -12,6 +12,7 @@ from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.io_counters import IOCounters
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.read_costs import MEMORY_COSTS
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -59,7 +60,7 @@ class MemoryStore:
             if wanted.stop > whole.size:
                 raise CorruptDataError(
                     f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the object has "
-                    f"{whole.size} bytes",
+                    f"{counted(whole.size, 'byte')}",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,

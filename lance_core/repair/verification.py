@@ -23,6 +23,7 @@ from lance_core.table.index_rules import decode_index_section
 from lance_core.table.paths import VERSION_HINT_NAME, VERSIONS_DIRECTORY
 from lance_core.table.tags import list_tags
 from lance_core.transactions.transaction import Transaction
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Set
@@ -228,5 +229,6 @@ def _missing_index_files(view: TableView, index: Any, directory: str, base_id: i
             yield NotFoundError(f"index {index.name!r}: file {file.path} does not exist in {location.uri}")
         elif file.size_bytes and file.size_bytes != sizes[file.path]:
             yield CorruptDataError(
-                f"index {index.name!r}: file {file.path} has {sizes[file.path]} bytes, expected {file.size_bytes}"
+                f"index {index.name!r}: file {file.path} has {counted(sizes[file.path], 'byte')}, expected "
+                f"{file.size_bytes}"
             )

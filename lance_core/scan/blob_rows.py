@@ -11,6 +11,7 @@ from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRang
 from lance_core.file.row_numbers import row_ids, row_positions
 from lance_core.scan.take import find_rows_at
 from lance_core.schema.blob_fields import stored_schema
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,7 @@ class BlobRows:
                 raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: fragment {fragment_id} does not exist")
             if int(positions[here].max()) >= source.fragments[index].physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {source.fragments[index].physical_rows} rows, but row "
+                    f"fragment {fragment_id} has {counted(source.fragments[index].physical_rows, 'row')}, but row "
                     f"{int(positions[here].max())} was requested"
                 )
             if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):

@@ -24,6 +24,7 @@ from lance_core.schema.extension_types import storage_array
 from lance_core.schema.projection import project_by_ids
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.overlay_files import coverage
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,7 +161,8 @@ class FragmentOverlays:
         owners = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
         if not all(columns[leaf] in owners for leaf in leaves):
             raise CorruptDataError(
-                f"overlay {reader.path} has {len(owners)} columns, but the manifest maps fields to columns {columns}",
+                f"overlay {reader.path} has {counted(len(owners), 'column')}, but the manifest maps fields to "
+                f"columns {columns}",
                 path=reader.path,
             )
         here = project_by_ids(reader.schema, {owners[columns[leaf]].id for leaf in leaves})
@@ -208,7 +210,8 @@ class FragmentOverlays:
     def _check_rows(self, reader: FileReader, needed: int) -> None:
         if reader.num_rows < needed:
             raise CorruptDataError(
-                f"{self._what}: overlay {reader.path} covers at least {needed} rows, but has {reader.num_rows} values",
+                f"{self._what}: overlay {reader.path} covers at least {counted(needed, 'row')}, but has "
+                f"{counted(reader.num_rows, 'value')}",
                 path=reader.path,
                 expected=needed,
                 found=reader.num_rows,

@@ -17,6 +17,7 @@ from lance_core.scan.row_reader import RowReader, one_array, positions_of
 from lance_core.schema.field import Field, Schema
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_lineage import RowLineage
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -94,7 +95,8 @@ class FragmentReader(RowReader):
         num_deleted = self._fragment.num_deleted_rows or len(self.deleted_rows())
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
-                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
+                f"fragment {self.fragment_id} has {counted(self._fragment.physical_rows, 'row')}, but "
+                f"{num_deleted} are recorded "
                 "as deleted"
             )
         return self._fragment.physical_rows - num_deleted
@@ -290,7 +292,8 @@ class _OpenFiles:
         reader = self.any_reader(file)
         if reader.num_rows != self._fragment.physical_rows:
             raise CorruptDataError(
-                f"data file {reader.path} has {reader.num_rows} rows, but fragment {self._fragment.id} records "
+                f"data file {reader.path} has {counted(reader.num_rows, 'row')}, but fragment "
+                f"{self._fragment.id} records "
                 f"{self._fragment.physical_rows}",
                 path=reader.path,
                 expected=self._fragment.physical_rows,

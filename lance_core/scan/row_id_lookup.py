@@ -26,6 +26,7 @@ from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.table.row_id_index import RowIdIndex, RowPlaces
 from lance_core.table.row_lineage import RowLineage
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -120,7 +121,8 @@ class RowIdLookup:
             fragment = self._fragments[owner]
             if int(positions[here].max()) >= fragment.physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {fragment.physical_rows} rows, but row {positions[here].max()} was "
+                    f"fragment {fragment_id} has {counted(fragment.physical_rows, 'row')}, but row "
+                    f"{positions[here].max()} was "
                     "requested"
                 )
             if fragment.deletion_file is not None and not ignores_deletions:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
 from lance_core.file.row_numbers import row_ids
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,7 +102,9 @@ def _parsed(name: str, given: object) -> _RowSet:
             upper, size = struct.unpack_from("<II", data, position)
             position += 8
             if position + size > len(data):
-                raise ValueError(f"a bitmap has {size} bytes, but only {len(data) - position} bytes remain")
+                raise ValueError(
+                    f"a bitmap has {counted(size, 'byte')}, but only {counted(len(data) - position, 'byte')} remain"
+                )
             bitmap = BitMap.deserialize(bytes(data[position : position + size])) if size else None
             found[upper] = None if bitmap is None else np.array(bitmap.to_array(), np.uint32)
             position += size

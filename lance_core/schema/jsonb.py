@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,7 +176,8 @@ class JsonbValue:
         at = _WORD_BYTES * (1 + num_entries)
         if at > len(self.data):
             raise CorruptDataError(
-                f"a container has {num_entries} entries, which do not fit into {len(self.data)} bytes"
+                f"a container has {counted(num_entries, 'entry', 'entries')}, which do not fit into "
+                f"{counted(len(self.data), 'byte')}"
             )
         for index in range(num_entries):
             entry_kind, size = _split(self.data, _WORD_BYTES * (1 + index))
@@ -185,7 +187,9 @@ class JsonbValue:
 
 def _part(data: bytes, start: int, size: int) -> bytes:
     if start + size > len(data):
-        raise CorruptDataError(f"an entry ends at byte {start + size}, but the document has {len(data)} bytes")
+        raise CorruptDataError(
+            f"an entry ends at byte {start + size}, but the document has {counted(len(data), 'byte')}"
+        )
     return data[start : start + size]
 
 
@@ -258,7 +262,7 @@ def _double(value: float) -> bytes:
 
 def _split(data: bytes, at: int) -> tuple[int, int]:
     if at + _WORD_BYTES > len(data):
-        raise CorruptDataError(f"a document of {len(data)} bytes ends in the middle of an entry")
+        raise CorruptDataError(f"a document of {counted(len(data), 'byte')} ends in the middle of an entry")
     word = int.from_bytes(data[at : at + _WORD_BYTES], "big")
     return word >> _KIND_SHIFT, word & _COUNT_MASK
 
@@ -267,7 +271,7 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     """Return the text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
-        raise CorruptDataError(f"an entry ends at byte {stop}, but the document has {len(data)} bytes")
+        raise CorruptDataError(f"an entry ends at byte {stop}, but the document has {counted(len(data), 'byte')}")
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
     if kind == _STRING:
@@ -288,7 +292,10 @@ def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     num_entries = count * (1 + (kind == _OBJECT))
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
-        raise CorruptDataError(f"a container has {num_entries} entries, which do not fit into its {stop - start} bytes")
+        raise CorruptDataError(
+            f"a container has {counted(num_entries, 'entry', 'entries')}, which do not fit "
+            f"into its {counted(stop - start, 'byte')}"
+        )
     texts = []
     for index in range(num_entries):
         entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
@@ -321,7 +328,7 @@ def _number(data: bytes) -> float | int:
         return int.from_bytes(body, "big", signed=tag == _SIGNED)
     if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
         return float(struct.unpack(">d", body)[0])
-    raise CorruptDataError(f"unknown kind of number: {tag:#x} with {len(body)} bytes")
+    raise CorruptDataError(f"unknown kind of number: {tag:#x} with {counted(len(body), 'byte')}")
 
 
 _SPECIAL_NUMBERS: Final = {_ZERO: 0, _NAN: math.nan, _INFINITY: math.inf, _MINUS_INFINITY: -math.inf}

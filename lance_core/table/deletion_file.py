@@ -33,6 +33,7 @@ from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.paths import DELETIONS_DIRECTORY
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -209,7 +210,7 @@ def parse_deletion_file(
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
             f"deletion file {what}: row offset {int(offsets[-1])} is listed, but the fragment has only "
-            f"{physical_rows} rows",
+            f"{counted(physical_rows, 'row')}",
             path=what,
             expected=physical_rows,
             found=int(offsets[-1]),

@@ -8,6 +8,7 @@ import numpy as np
 
 from lance_core.errors import CorruptDataError
 from lance_core.table.deletion_file import parse_deletion_file
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,7 +45,7 @@ def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArr
     )
     if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
         raise CorruptDataError(
-            f"deletion file {location.uri} lists {len(offsets)} rows, but the manifest records "
+            f"deletion file {location.uri} lists {counted(len(offsets), 'row')}, but the manifest records "
             f"{deletion.num_deleted_rows}",
             path=location.path,
             expected=deletion.num_deleted_rows,

@@ -20,6 +20,7 @@ import numpy as np
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -63,7 +64,7 @@ class PackedNumbers:
         }[form]
         if len(data) % dtype.itemsize:
             raise CorruptDataError(
-                f"{what}: a list of row ids has {len(data)} bytes, expected a multiple of {dtype.itemsize}"
+                f"{what}: a list of row ids has {counted(len(data), 'byte')}, expected a multiple of {dtype.itemsize}"
             )
         numbers = cls(base, np.frombuffer(data, dtype))
         if len(numbers) and numbers.high > _MAX:

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_table
+from lance_core.wording import counted
 
 __all__ = ["index_directories"]
 
@@ -38,7 +39,7 @@ def index_directories(section: bytes | None) -> dict[str, int | None]:
         raw = index.uuid.uuid
         if len(raw) != _UUID_BYTES:
             raise CorruptDataError(
-                f"index {index.name!r}: the id has {len(raw)} bytes, expected {_UUID_BYTES}",
+                f"index {index.name!r}: the id has {counted(len(raw), 'byte')}, expected {_UUID_BYTES}",
                 expected=_UUID_BYTES,
                 found=len(raw),
             )

@@ -26,6 +26,7 @@ from lance_core.table.manifest_file import parse_manifest_file
 from lance_core.table.old_writers import AsWritten, corrected
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -254,7 +255,7 @@ class Manifest:
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:
             raise CorruptDataError(
-                f"version {self.version}: a fragment has {num_rows} rows; at most {_MAX_ROWS} are allowed",
+                f"version {self.version}: a fragment has {counted(num_rows, 'row')}; at most {_MAX_ROWS} are allowed",
                 expected=_MAX_ROWS,
                 found=num_rows,
             )

@@ -24,6 +24,7 @@ from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
 from lance_core.schema.convert import fields_from_proto
 from lance_core.schema.logical_types import arrow_type
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +120,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
         raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
     if length < 0 or offset < 0:
         raise CorruptDataError(
-            f"invalid dictionary: {length} values at position {offset}; expected non-negative numbers"
+            f"invalid dictionary: {counted(length, 'value')} at position {offset}; expected non-negative numbers"
         )
     if is_number:
         _require(data, offset, length * value_type.byte_width)
@@ -155,7 +156,8 @@ def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
 def _require(data: pa.Buffer, offset: int, num_bytes: int) -> None:
     if offset + num_bytes > data.size:
         raise CorruptDataError(
-            f"{num_bytes} bytes at position {offset} extend past the end of the file ({data.size} bytes)"
+            f"{counted(num_bytes, 'byte')} at position {offset} extend past the end of the file "
+            f"({counted(data.size, 'byte')})"
         )
 
 

@@ -27,6 +27,7 @@ from lance_core.table.moved_rows import place_moved_rows
 from lance_core.table.overlay_files import drop_dead_overlays
 from lance_core.table.row_ids import give_row_ids
 from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -173,7 +174,8 @@ class ManifestDraft(DraftContent):
                 fragment.physical_rows = update.physical_rows
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
-                    f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
+                    f"fragment {fragment.id} has {counted(fragment.physical_rows, 'row')} in version "
+                    f"{self._previous.version}, "
                     f"but the operation records {update.physical_rows}",
                     expected=fragment.physical_rows,
                     found=update.physical_rows,

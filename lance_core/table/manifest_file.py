@@ -28,6 +28,7 @@ from lance_core.buffers.byte_reader import ByteReader
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_table
 from lance_core.table.manifest_dictionaries import parse_dictionaries, place_dictionaries
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +148,7 @@ def _manifest_position(reader: ByteReader, path: str) -> int:
         )
     if num_bytes < _TRAILER.size:
         raise CorruptDataError(
-            f"manifest {path}: the file has {num_bytes} bytes, expected at least {_TRAILER.size}",
+            f"manifest {path}: the file has {counted(num_bytes, 'byte')}, expected at least {_TRAILER.size}",
             path=path,
             expected=_TRAILER.size,
             found=num_bytes,

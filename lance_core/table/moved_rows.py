@@ -24,6 +24,7 @@ from lance_core.table.row_id_segments import serialize_row_ids
 from lance_core.table.row_ids import require_free_row_ids
 from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
 from lance_core.table.version_runs import encode_version_runs
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,9 @@ def place_moved_rows(
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
-            f"a new fragment has {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
+            f"a new fragment has {len(given)} row ids for {counted(num_rows, 'row')}",
+            expected=num_rows,
+            found=len(given),
         )
     moved = given.numbers()
     if len(given.sets) > 1 and len(np.unique(moved)) != len(moved):
@@ -118,7 +121,8 @@ def refresh_changed_rows(
         return
     if offsets.size and int(offsets.max()) >= num_rows:
         raise InvalidInputError(
-            f"fragment {fragment.id} has {num_rows} rows, but row offset {int(offsets.max())} is listed as changed"
+            f"fragment {fragment.id} has {counted(num_rows, 'row')}, but row offset {int(offsets.max())} is "
+            "listed as changed"
         )
     versions = RowLineage(fragment, hidden).updated_at(np.arange(num_rows, dtype=np.int64))
     versions[offsets] = version

@@ -41,6 +41,7 @@ from lance_core.table.data_file import DEAD_FIELD_ID, DataFile
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap
 from lance_core.table.index_rules import decode_index_section
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -145,7 +146,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
     for before, after in zip(written.message.fragments, right.message.fragments, strict=True):
         rows = num_rows.get(before.id, before.physical_rows)
         if before.physical_rows not in (0, rows):
-            detail = f"fragment {before.id} records {before.physical_rows} rows but has {rows}"
+            detail = f"fragment {before.id} records {counted(before.physical_rows, 'row')} but has {rows}"
             yield Defect(OldDefect.ROW_COUNTS, detail)
         shared = sorted(
             {

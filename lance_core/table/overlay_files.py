@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import CorruptDataError
 from lance_core.table.data_file import DEAD_FIELD_ID
 from lance_core.table.fragment_files import with_dead_fields
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -80,7 +81,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
     if len(bitmaps) != len(overlay.data_file.fields):
         raise CorruptDataError(
             f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverage bitmaps for "
-            f"{len(overlay.data_file.fields)} fields",
+            f"{counted(len(overlay.data_file.fields), 'field')}",
             path=overlay.data_file.path,
         )
     if len({bitmaps[place] for place in places}) > 1:

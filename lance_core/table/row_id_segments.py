@@ -32,6 +32,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
 from lance_core.table.encoded_numbers import PackedNumbers, encode_numbers
 from lance_core.table.row_id_sets import ListedIds, MaskedIds, PlainRange, RangeWithHoles, RowIdSet, SortedIds
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -133,7 +134,7 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
         raise CorruptDataError(
-            f"{what}: a bitmap of {len(bitmap) * 8} bits does not match a range of {num_slots} row ids"
+            f"{what}: a bitmap of {counted(len(bitmap) * 8, 'bit')} does not match a range of {num_slots} row ids"
         )
     return MaskedIds(start, bitmap) if bitmap.any() else None
 

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
 from lance_core.table.row_id_segments import encode_segment, parse_segment
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ class RowIdSequence:
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} row ids, but the fragment has {num_rows} rows",
+                f"{what}: a sequence has {len(self)} row ids, but the fragment has {counted(num_rows, 'row')}",
                 expected=num_rows,
                 found=len(self),
             )

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
 from lance_core.table.row_id_segments import parse_segment
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +59,8 @@ class VersionRuns:
         lengths = [0 if span is None else len(span) for span in spans]
         if sum(lengths) != num_rows:
             raise CorruptDataError(
-                f"{what}: a version sequence has {sum(lengths)} rows, but the fragment has {num_rows} rows",
+                f"{what}: a version sequence has {counted(sum(lengths), 'row')}, but the fragment has "
+                f"{counted(num_rows, 'row')}",
                 expected=num_rows,
                 found=sum(lengths),
             )

@@ -142,7 +142,7 @@ def test_a_base_path_cannot_be_moved_without_all_of_its_files(tmp_path: Path) ->
     lance_core.write_dataset(numbered_rows(0, 4), uri, initial_bases=bases, target_bases=["hot"], max_rows_per_file=1)
     dataset = lance_core.dataset(uri)
     moved = lance_core.DatasetBasePath(str(tmp_path / "warm"), "hot", id=1)
-    with pytest.raises(NotFoundError, match=r"base path 1 cannot change to .* and 3 more; copy the files first"):
+    with pytest.raises(NotFoundError, match=r"base paths cannot be moved \(1 to .* and 3 more; copy the files first"):
         dataset.add_bases([moved])
     shutil.copytree(tmp_path / "hot", tmp_path / "warm")
     lost = next((tmp_path / "warm").iterdir())

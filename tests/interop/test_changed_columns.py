@@ -223,7 +223,7 @@ def test_a_value_that_does_not_fit_fails_the_cast_and_removes_its_files(tmp_path
     uri = tmp_path / "t"
     lance.write_dataset(pa.table({"a": [1, 2, 3, 1 << 40]}), uri, max_rows_per_file=1)
     files = set((uri / "data").iterdir())
-    with pytest.raises(SchemaMismatchError, match="a value of column 'a' does not fit when int64 is cast to int32"):
+    with pytest.raises(SchemaMismatchError, match="column 'a': a value cannot be cast from int64 to int32"):
         lance_core.dataset(uri).alter_columns({"path": "a", "data_type": pa.int32()})
     assert set((uri / "data").iterdir()) == files
     assert lance_core.dataset(uri).latest_version == 1

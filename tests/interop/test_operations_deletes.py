@@ -271,7 +271,7 @@ def test_a_deletion_file_is_verified_before_the_commit(uri: str) -> None:
         spoil(metadata)
         lance_core.LanceDataset.commit(uri, Ours.Delete([metadata], [], "x"), read_version=2)
 
-    with pytest.raises(InvalidInputError, match="row 4, which is deleted in version 2 and would reappear"):
+    with pytest.raises(InvalidInputError, match="row at offset 4 is deleted in version 2, but not in the new record"):
         attempt({0: BitMap([3, 5])})
     with pytest.raises(NotFoundError):
         attempt({0: BitMap([3, 4, 5])}, lambda metadata: setattr(metadata.deletion_file, "id", 1))

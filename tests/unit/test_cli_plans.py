@@ -54,7 +54,7 @@ def test_plan_to_materialize_deletions_rewrites_only_fragments_with_many_deleted
     lance_core.dataset(uri).delete("k = 0")
     before = _rows(uri)
     code, output, _ = run("plan", "deletions", uri, "--threshold", "0.2")
-    assert (code, output.splitlines()[0]) == (0, "rewrite 1 fragments of version 3 in 1 tasks")
+    assert (code, output.splitlines()[0]) == (0, "rewrite 1 fragment of version 3 in 1 task")
     path, _ = _plan(run, tmp_path, "deletions", uri, "--threshold", "0.2")
     assert run("apply", path, "--json")[0] == 0
     fragments = lance_core.dataset(uri).get_fragments()
@@ -73,7 +73,7 @@ def test_a_rewrite_is_refused_if_a_planned_fragment_has_changed(run: Run, uri: s
     files = _files(uri)
     code, output, errors = run("apply", path)
     assert (code, output) == (3, "")
-    assert "fragments [3] have changed since version 2" in errors
+    assert "based on version 2, but these fragments have changed since: [3]" in errors
     assert _files(uri) == files
 
 
@@ -92,7 +92,7 @@ def test_a_planned_cleanup_is_applied(run: Run, uri: str, tmp_path: Path) -> Non
     before = set(_files(uri))
     code, output, errors = run("apply", path)
     assert (code, errors) == (0, "")
-    assert output.startswith("removed 1 versions, ")
+    assert output.startswith("removed 1 version, ")
     removed = {os.fspath(path) for path in before - set(_files(uri))}
     assert len(removed) == len(planned) >= 1
     assert all(any(path.endswith(name) or name.endswith(path) for name in planned) for path in removed)

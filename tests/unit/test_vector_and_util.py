@@ -37,11 +37,11 @@ def test_vectors_are_converted_to_the_same_tables_as_in_pylance(data, arguments:
 @pytest.mark.parametrize(
     ("data", "arguments", "problem"),
     [
-        ([[1.0], [1.0, 2.0]], {}, "vector 1 must have 1 dimensions, found 2"),
+        ([[1.0], [1.0, 2.0]], {}, "vector 1 must have 1 dimension, found 2"),
         (VECTORS, {"ndim": 2}, "vector 0 must have 2 dimensions, found 3"),
         ({key: [1.0] for key in "ab"}, {"names": "ab"}, "names must be a list of 2 strings, found 'ab'"),
         ({key: [1.0] for key in "ab"}, {"names": ["ab"]}, "names must be a list of 2 strings"),
-        (VECTORS, {"names": ["a", "b"]}, "names must be a list of 1 strings"),
+        (VECTORS, {"names": ["a", "b"]}, "names must be a list of 1 string"),
     ],
 )
 def test_invalid_vectors_and_names_are_refused(data, arguments: dict, problem: str) -> None:

@@ -30,10 +30,12 @@ def _describe(message: pb21.ByteStreamSplit, child: Callable[[pb21.CompressiveEn
 
 
 def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
-    bits = message.values.flat.bits_per_value
-    if message.values.WhichOneof("compression") != "flat" or bits not in _SUPPORTED_BITS:
+    arm, bits = message.values.WhichOneof("compression"), message.values.flat.bits_per_value
+    if arm != "flat" or bits not in _SUPPORTED_BITS:
+        found = f"{bits} bits" if arm == "flat" else f"encoding {arm or 'unknown'}"
         raise UnsupportedEncodingError(
-            "byte_stream_split: only flat values of 16, 32, or 64 bits are supported", arm="byte_stream_split"
+            f"byte_stream_split: only flat values of 16, 32, or 64 bits are supported, found {found}",
+            arm="byte_stream_split",
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
     # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.

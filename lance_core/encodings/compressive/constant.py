@@ -29,6 +29,7 @@ from lance_core.encodings.api import (
 )
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +64,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
-            f"constant: a block of {num_values} values of {len(value)} bytes is too large; "
+            f"constant: a block of {counted(num_values, 'value')} of {counted(len(value), 'byte')} is too large; "
             f"at most {_MAX_BLOCK_BYTES} bytes are supported",
             arm="constant",
         )

@@ -38,6 +38,7 @@ from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,8 @@ def _decode_rows(
         validity_bytes = bitmap_bytes(items_per_row)
         if validity_bytes > item_rows.shape[1]:
             raise CorruptDataError(
-                f"fixed_size_list: {item_rows.shape[1]} bytes are too few for the validity of {items_per_row} items"
+                f"fixed_size_list: the validity of {counted(items_per_row, 'item')} requires "
+                f"{counted(validity_bytes, 'byte')}, found {item_rows.shape[1]}"
             )
         bits = np.unpackbits(item_rows[:, :validity_bytes], axis=1, count=items_per_row, bitorder="little")
         item_rows, validity = item_rows[:, validity_bytes:], bits.reshape(-1).view(np.bool_)
@@ -170,9 +172,14 @@ def _message(block: FixedSizeListBlock, values: pb21.CompressiveEncoding) -> pb2
 def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None) -> int:
     dimension = message.items_per_value
     if not 1 <= dimension <= _MAX_DIMENSION:
-        raise CorruptDataError(f"fixed_size_list: found {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
+        raise CorruptDataError(
+            f"fixed_size_list: found {counted(dimension, 'item')} per list, expected 1 to {_MAX_DIMENSION}"
+        )
     if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
-        raise CorruptDataError(f"fixed_size_list: a chunk has too many items; each list has {dimension} items")
+        raise CorruptDataError(
+            f"fixed_size_list: a chunk must have fewer than {_MAX_CHUNK_ITEMS} items, found "
+            f"{int(chunks.num_values.max()) * dimension}"
+        )
     return dimension
 
 

@@ -31,6 +31,7 @@ from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _deco
     width = bitmap_bytes(bits * rows.values_per_row)
     if rows.rows.shape[1] != width:
         raise CorruptDataError(
-            f"flat: a row has {rows.rows.shape[1]} bytes, expected {width} for its {bits}-bit values"
+            f"flat: a row has {counted(rows.rows.shape[1], 'byte')}, expected {width} for its {bits}-bit values"
         )
     if bits == 1 and rows.values_per_row % 8:
         mask = np.unpackbits(rows.rows, axis=1, count=rows.values_per_row, bitorder="little")
@@ -89,7 +90,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
     if not isinstance(block, FixedWidthBlock) or values_per_chunk * block.bits_per_value % 8:
         raise InternalError(
             "flat: expected a FixedWidthBlock and whole bytes per chunk, found "
-            f"{type(block).__name__} and {values_per_chunk} values per chunk"
+            f"{type(block).__name__} and {counted(values_per_chunk, 'value')} per chunk"
         )
     num_chunks = -(-block.num_values // values_per_chunk)
     segments = Segments.evenly(block.data, num_chunks, values_per_chunk * block.bits_per_value // 8)
@@ -121,7 +122,9 @@ def _checked_bits(message: pb21.Flat) -> int:
     if message.HasField("data"):
         raise UnsupportedEncodingError("flat: buffer compression inside flat is not supported", arm="flat")
     if bits > _MAX_BITS_PER_VALUE or (bits != 1 and bits % 8):
-        raise CorruptDataError(f"flat: bits per value must be 1 or a multiple of 8, found {bits}")
+        raise CorruptDataError(
+            f"flat: bits per value must be 1, or a multiple of 8 of at most {_MAX_BITS_PER_VALUE}, found {bits}"
+        )
     return bits
 
 

@@ -34,6 +34,7 @@ from lance_core.encodings.kernels.fsst_symbols import (
 from lance_core.encodings.kernels.fsst_symbols import compress_strings as compress_with
 from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,7 +148,7 @@ def _expand(messages: Sequence[pb21.Fsst], num_values: Sequence[int], block: Dat
 def _parsed(message: pb21.Fsst) -> SymbolTable:
     table = parse_symbols(message.symbol_table)
     if table is None:
-        raise CorruptDataError(f"fsst: the symbol table ({len(message.symbol_table)} bytes) is malformed")
+        raise CorruptDataError(f"fsst: the symbol table ({counted(len(message.symbol_table), 'byte')}) is malformed")
     return table
 
 

@@ -31,6 +31,7 @@ from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pa
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +53,9 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
             "inline_bitpacking: buffer compression is not supported", arm="inline_bitpacking"
         )
     if value_bits not in UNSIGNED_DTYPES:
-        raise CorruptDataError(f"inline_bitpacking: found values of {value_bits} bits, expected 8, 16, 32, or 64")
+        raise CorruptDataError(
+            f"inline_bitpacking: found values of {counted(value_bits, 'bit')}, expected 8, 16, 32, or 64"
+        )
     buffer = chunks.only_buffer("inline_bitpacking")
     dtype = UNSIGNED_DTYPES[value_bits]
     if bool((chunks.num_values > BLOCK_VALUES).any() or (buffer.sizes < dtype.itemsize).any()):

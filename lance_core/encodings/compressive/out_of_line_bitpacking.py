@@ -32,6 +32,7 @@ from lance_core.encodings.kernels.fastlanes import (
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +172,8 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
     value_bits, packed_bits = message.uncompressed_bits_per_value, message.values.flat.bits_per_value
     if value_bits not in UNSIGNED_DTYPES or packed_bits > value_bits:
         raise CorruptDataError(
-            f"out_of_line_bitpacking: values of {value_bits} bits cannot be packed to {packed_bits} bits"
+            f"out_of_line_bitpacking: values of {counted(value_bits, 'bit')} cannot be packed to "
+            f"{counted(packed_bits, 'bit')}"
         )
     return value_bits, packed_bits
 

@@ -60,10 +60,14 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
     bits = tuple(message.bits_per_value)
     if not bits or any(width % 8 or width == 0 for width in bits):
         raise UnsupportedEncodingError(
-            f"packed_struct: member widths of {bits} bits are not supported", arm="packed_struct"
+            f"packed_struct: member widths must be positive multiples of 8 bits, found {list(bits)}",
+            arm="packed_struct",
         )
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: expected rows of {sum(bits)} bits, the total width of the members")
+        found = block.bits_per_value if isinstance(block, FixedWidthBlock) else type(block).__name__
+        raise CorruptDataError(
+            f"packed_struct: expected rows of {sum(bits)} bits, the total width of the members, found {found}"
+        )
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0

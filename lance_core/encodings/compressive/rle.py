@@ -29,6 +29,7 @@ from lance_core.encodings.kernels.runs import expand_runs, find_runs
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ def _describe(message: pb21.Rle, child: Callable[[pb21.CompressiveEncoding], str
 def _decode_chunks(message: pb21.Rle, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
     dtype = UNSIGNED_DTYPES[_checked_bits(message)]
     if len(chunks.buffers) != 2:
-        raise CorruptDataError(f"rle: a chunk has {len(chunks.buffers)} buffers, expected 2")
+        raise CorruptDataError(f"rle: a chunk has {counted(len(chunks.buffers), 'buffer')}, expected 2")
     values, run_lengths = chunks.buffers
     if bool((values.sizes != run_lengths.sizes * dtype.itemsize).any()):
         raise CorruptDataError("rle: a chunk has different numbers of values and run lengths")
@@ -129,10 +130,12 @@ def _checked_bits(message: pb21.Rle) -> int:
         )
     if run_lengths.flat.bits_per_value != 8:
         raise UnsupportedEncodingError(
-            f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported; expected 8 bits", arm="rle"
+            f"rle: only run lengths of 8 bits are supported, found {run_lengths.flat.bits_per_value}", arm="rle"
         )
     if values.flat.bits_per_value not in UNSIGNED_DTYPES:
-        raise UnsupportedEncodingError(f"rle: values of {values.flat.bits_per_value} bits are not supported", arm="rle")
+        raise UnsupportedEncodingError(
+            f"rle: only values of 8, 16, 32, or 64 bits are supported, found {values.flat.bits_per_value}", arm="rle"
+        )
     return int(values.flat.bits_per_value)
 
 

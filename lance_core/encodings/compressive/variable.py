@@ -34,6 +34,7 @@ from lance_core.encodings.kernels.chunked_strings import join_chunks
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +103,8 @@ def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> 
     offsets_stop = header_bytes + (num_values + 1) * dtype.itemsize
     if not offsets_stop <= bytes_start <= len(data):
         raise CorruptDataError(
-            f"variable: a block of {len(data)} bytes with {num_values} values records that the values start at byte "
+            f"variable: a block of {counted(len(data), 'byte')} with {counted(num_values, 'value')} records "
+            "that the values start at byte "
             f"{bytes_start}; expected {offsets_stop} to {len(data)}"
         )
     offsets = data[header_bytes:offsets_stop].view(dtype)
@@ -181,7 +183,7 @@ def _checked_offset_bits(message: pb21.Variable) -> int:
         )
     bits = message.offsets.flat.bits_per_value
     if bits not in _BLOCK_HEADER_BYTES:
-        raise CorruptDataError(f"variable: found offsets of {bits} bits, expected 32 or 64")
+        raise CorruptDataError(f"variable: found offsets of {counted(bits, 'bit')}, expected 32 or 64")
     return int(bits)
 
 

@@ -32,6 +32,7 @@ from lance_core.encodings.api import (
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +67,9 @@ def _decode_member(member: pb21.VariablePackedStruct.FieldEncoding, cursor: _Row
         return decoder.per_value(member.value, FixedRows(cursor.take_fixed(member.bits_per_value // 8)))
     if layout == "bits_per_length" and member.bits_per_length in _LENGTH_BITS:
         return decoder.per_value(member.value, cursor.take_variable(member.bits_per_length // 8))
+    found = "unknown" if layout is None else f"{layout} = {getattr(member, layout)}"
     raise UnsupportedEncodingError(
-        f"variable_packed_struct: a member with layout {layout} is not supported", arm="variable_packed_struct"
+        f"variable_packed_struct: a member layout is not supported: {found}", arm="variable_packed_struct"
     )
 
 
@@ -125,7 +127,8 @@ class _RowCursor:
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
             raise CorruptDataError(
-                f"variable_packed_struct: a member of {int(lengths.max())} bytes extends past the end of its row"
+                f"variable_packed_struct: a member of {counted(int(lengths.max()), 'byte')} extends past the "
+                "end of its row"
             )
         sizes = np.zeros(self._num_rows, np.int64)
         sizes[self._is_filled] = lengths

@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "ALL_VALID_ITEM",
@@ -46,6 +47,7 @@ __all__ = [
     "NULLABLE_LIST",
     "NULL_AND_EMPTY_LIST",
     "Layers",
+    "described",
 ]
 
 ALL_VALID_ITEM: Final = pb21.REPDEF_ALL_VALID_ITEM
@@ -71,6 +73,12 @@ LIST_LAYERS: Final = frozenset({ALL_VALID_LIST, NULLABLE_LIST, EMPTYABLE_LIST, N
 _MAX_LAYERS: Final = 128
 
 
+def described(codes: Sequence[int]) -> str:
+    """Return layers in words, for messages."""
+    names = [pb21.RepDefLayer.Name(code) if code in DEFINITION_LEVELS else f"unknown layer {code}" for code in codes]
+    return f"the layers ({', '.join(names) or 'none'})"
+
+
 @dataclass(frozen=True, slots=True)
 class Layers:
     """The layers of one page, from the leaf outward.
@@ -91,10 +99,10 @@ class Layers:
         """
         layers = tuple(codes)
         if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
-            raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
+            raise CorruptDataError(f"{what}: {described(layers)} do not describe a column")
         if len(layers) > _MAX_LAYERS:
             raise NotSupportedError(
-                f"{what}: found {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported"
+                f"{what}: found {counted(len(layers), 'layer')} of nesting; at most {_MAX_LAYERS} are supported"
             )
         return cls(layers)
 
@@ -111,7 +119,7 @@ class Layers:
         """
         if is_present != (self.max_repetition > 0):
             problem = "present, but the column has no lists" if is_present else "missing"
-            raise CorruptDataError(f"repetition levels are {problem}: layers {list(self.codes)}")
+            raise CorruptDataError(f"repetition levels are {problem}: {described(self.codes)}")
 
     @property
     def max_definition(self) -> int:

@@ -29,6 +29,7 @@ from lance_core.encodings.levels.build import FixedSizeListSlots, ItemSlots, Lis
 from lance_core.encodings.levels.dropping import keep_slots
 from lance_core.errors import NotSupportedError, SchemaMismatchError
 from lance_core.schema.logical_types import plain_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def _walk_struct(
         return [_fieldless_struct(field, array, validity, place)]
     if array.type.num_fields != len(field.children):
         raise SchemaMismatchError(
-            f"struct {field.name!r} has {array.type.num_fields} members, expected {len(field.children)}"
+            f"struct {field.name!r} has {counted(array.type.num_fields, 'member')}, expected {len(field.children)}"
         )
     follows_fixed_size_list = bool(place.slots) and isinstance(place.slots[-1], FixedSizeListSlots)
     is_kept = place.under_kept if follows_fixed_size_list else _is_kept(field, place)

@@ -20,8 +20,10 @@ from lance_core.encodings.levels.layers import (
     NULL_AND_EMPTY_LIST,
     NULLABLE_ITEM,
     NULLABLE_LIST,
+    described,
 )
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,7 +129,9 @@ class Unraveler:
         """
         inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
         if inside_list or self.num_slots() % dimension:
-            raise CorruptDataError(f"{self._what}: levels do not match fixed-size lists of {dimension} items")
+            raise CorruptDataError(
+                f"{self._what}: levels do not match fixed-size lists of {counted(dimension, 'item')}"
+            )
         self._num_slots //= dimension
         if self._repetition is not None:
             self._repetition = self._repetition[::dimension]
@@ -137,7 +141,7 @@ class Unraveler:
     def _peel(self, *, is_list: bool) -> pb21.RepDefLayer:
         code = self._codes[self._next_layer] if self._next_layer < len(self._codes) else None
         if code is None or (code in LIST_LAYERS) != is_list:
-            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not match the nesting of the column")
+            raise CorruptDataError(f"{self._what}: {described(self._codes)} do not match the nesting of the column")
         self._next_layer += 1
         return code
 

@@ -22,6 +22,7 @@ from lance_core.encodings.policy.field_options import options_of
 from lance_core.encodings.policy.fixed_width import MAX_FIXED_BYTES
 from lance_core.errors import NotSupportedError
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +78,8 @@ def _check_packed(struct: Field) -> None:
         row_bits += _width(member)
     if not is_variable and not 0 < row_bits < MAX_FIXED_BYTES * _BYTE_BITS:
         raise NotSupportedError(
-            f"packed struct {struct.name!r}: rows of {row_bits // _BYTE_BITS} bytes cannot be written; expected 1 to "
+            f"packed struct {struct.name!r}: rows of {counted(row_bits // _BYTE_BITS, 'byte')} cannot be "
+            "written; expected 1 to "
             f"{MAX_FIXED_BYTES - 1} bytes",
             field=struct.name,
         )

@@ -111,7 +111,9 @@ def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, deco
         raise UnsupportedEncodingError("a blob page with lists is not supported", arm="blob")
     arm = layout.inner_layout.WhichOneof("layout")
     if arm not in _INNER:
-        raise UnsupportedEncodingError(f"a blob page with descriptors in layout {arm!r} is not supported", arm="blob")
+        raise UnsupportedEncodingError(
+            f"a blob page with descriptors in layout {arm or 'unknown'} is not supported", arm="blob"
+        )
     inner = yield from _INNER[arm](getattr(layout.inner_layout, arm), sizes, num_rows, decoder)
     return BlobState(layers, inner)
 

@@ -23,6 +23,7 @@ import numpy as np
 from lance_core.buffers.alignment import CHUNK_ALIGNMENT, align_up
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ class ChunkTable:
         for each in words:
             if len(each) == 0 or len(each) % word_bytes:
                 raise CorruptDataError(
-                    f"the chunk words take {len(each)} bytes, expected a positive multiple of {word_bytes}"
+                    f"the chunk words take {counted(len(each), 'byte')}, expected a positive multiple of {word_bytes}"
                 )
         num_chunks = np.array(list(map(len, words)), np.int64) // word_bytes
         page_stops = np.cumsum(num_chunks)
@@ -205,7 +206,7 @@ class ChunkDirectory:
         widths += [word_bytes_of(layout)] * num_buffers
         header_bytes = align_up(sum(widths), CHUNK_ALIGNMENT)
         if bool((chunk_bytes < header_bytes).any()):
-            raise CorruptDataError(f"a mini-block chunk is shorter than its header ({header_bytes} bytes)")
+            raise CorruptDataError(f"a mini-block chunk is shorter than its header ({counted(header_bytes, 'byte')})")
         headers = Segments(data, starts, chunk_bytes).rows(header_bytes)
         fields = _header_fields(headers, widths)
         buffers = _lay_out(data, starts, header_bytes, chunk_bytes, fields[1:])
@@ -271,7 +272,8 @@ def _check_bytes(found: NDArray[np.int64], expected: Sequence[int]) -> None:
     for chunk_bytes, data_bytes in zip(found.tolist(), expected, strict=True):
         if chunk_bytes != data_bytes:
             raise CorruptDataError(
-                f"the mini-block chunks take {chunk_bytes} bytes, but their buffer has {data_bytes} bytes"
+                f"the mini-block chunks take {counted(chunk_bytes, 'byte')}, but their buffer has "
+                f"{counted(data_bytes, 'byte')}"
             )
 
 
@@ -281,7 +283,8 @@ def _last_values(found: NDArray[np.int64], num_items: Sequence[int]) -> list[int
     for count, declared in zip(counts, num_items, strict=True):
         if not 0 <= count <= _MAX_CHUNK_VALUES:
             raise CorruptDataError(
-                f"the page declares {declared} items, so its last mini-block chunk would have {count} items; "
+                f"the page declares {counted(declared, 'item')}, so its last mini-block chunk would have "
+                f"{counted(count, 'item')}; "
                 f"expected 0 to {_MAX_CHUNK_VALUES}"
             )
     return counts

@@ -28,12 +28,13 @@ import pyarrow as pa
 from lance_core.encodings.api import DictionaryBlock, EncodedPage, FixedWidthBlock, NullBlock, VariableWidthBlock
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
-from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers
+from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers, described
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, encode_levels
 from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.rows import cut_rows, pick_rows
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,8 @@ def open_page(
     is_inline = layout.HasField("inline_value")
     if len(sizes) > 3 or (is_inline and len(sizes) % 2):
         raise CorruptDataError(
-            f"a constant page {'with' if is_inline else 'without'} an inline value has {len(sizes)} buffers, "
+            f"a constant page {'with' if is_inline else 'without'} an inline value has "
+            f"{counted(len(sizes), 'buffer')}, "
             f"expected {'0 or 2' if is_inline else 'at most 3'}"
         )
     buffers: list[NDArray[np.uint8]] = []
@@ -191,7 +193,7 @@ class ConstantState:
 def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:
     if layers.max_repetition:
         raise CorruptDataError(
-            f"a constant page has no repetition levels, although its layers {list(layers.codes)} contain a list"
+            f"a constant page has no repetition levels, although {described(layers.codes)} contain a list"
         )
     definition = np.ones(num_levels, np.uint16) if all_null and layers.codes[0] == NULLABLE_ITEM else None
     return Levels(layers, None, definition, num_levels)
@@ -221,11 +223,12 @@ def _decode_one_kind(
 ) -> NDArray[np.uint16]:
     if encoding is None:
         if len(data) % 2:
-            raise CorruptDataError(f"raw 16-bit levels take {len(data)} bytes, expected an even number")
+            raise CorruptDataError(f"raw 16-bit levels take {counted(len(data), 'byte')}, expected an even number")
         return data.view("<u2")
     if num_levels > _MAX_LEVELS_FOR_FREE + _MAX_LEVELS_PER_BYTE * len(data):
         raise CorruptDataError(
-            f"a constant page declares {num_levels} levels, too many for their buffer ({len(data)} bytes)"
+            f"a constant page declares {counted(num_levels, 'level')}, too many for their buffer "
+            f"({counted(len(data), 'byte')})"
         )
     chunk = np.array([num_levels], np.int64)
     return decode_levels(encoding, Segments.back_to_back(data, np.array([len(data)], np.int64)), chunk, decoder)
@@ -234,14 +237,16 @@ def _decode_one_kind(
 def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlock:
     num_parts = int.from_bytes(data[:_U32_BYTES].tobytes(), "little")
     if num_parts not in (1, 2):
-        raise UnsupportedEncodingError(f"a constant page whose value has {num_parts} buffers is not supported")
+        raise UnsupportedEncodingError(
+            f"a constant page whose value has {counted(num_parts, 'buffer')} is not supported"
+        )
     header_bytes = _U32_BYTES * (1 + num_parts)
     if len(data) < header_bytes:
-        raise CorruptDataError(f"the value of a constant page has {len(data)} bytes, too few for its header")
+        raise CorruptDataError(f"the value of a constant page has {counted(len(data), 'byte')}, too few for its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
         raise CorruptDataError(
-            f"the value of a constant page takes {len(data)} bytes, but the sizes of its parts are {sizes}"
+            f"the value of a constant page takes {counted(len(data), 'byte')}, but the sizes of its parts are {sizes}"
         )
     body = data[header_bytes:]
     if num_parts == 1:
@@ -251,7 +256,9 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
 
 def _parse_string(offsets_bytes: NDArray[np.uint8], data: NDArray[np.uint8]) -> VariableWidthBlock:
     if len(offsets_bytes) not in (8, 16):
-        raise CorruptDataError(f"the offsets of a constant page take {len(offsets_bytes)} bytes, expected 8 or 16")
+        raise CorruptDataError(
+            f"the offsets of a constant page take {counted(len(offsets_bytes), 'byte')}, expected 8 or 16"
+        )
     offsets: NDArray[Any] = offsets_bytes.view(f"<i{len(offsets_bytes) // 2}")
     if int(offsets[0]) != 0 or int(offsets[1]) != len(data):
         raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()}, expected {[0, len(data)]}")

@@ -19,6 +19,7 @@ from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.zipped_levels import ZippedForm, find_levels
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,16 +53,20 @@ def open_page(
     form = ZippedForm.parse(layout)
     has_index = form.is_variable or form.layers.max_repetition > 0
     if len(sizes) != 1 + has_index:
-        raise CorruptDataError(f"a full-zip page has {len(sizes)} buffers, expected {1 + has_index}")
+        raise CorruptDataError(f"a full-zip page has {counted(len(sizes), 'buffer')}, expected {1 + has_index}")
     index_width = 0
     if has_index:
         index_width, rest = divmod(sizes[1], num_rows + 1)
         if rest or index_width not in _INDEX_BYTES:
-            raise CorruptDataError(f"the size of a repetition index ({sizes[1]} bytes) does not match {num_rows} rows")
+            raise CorruptDataError(
+                f"the size of a repetition index ({counted(sizes[1], 'byte')}) does not "
+                f"match {counted(num_rows, 'row')}"
+            )
     elif layout.num_items != num_rows or sizes[0] != num_rows * form.fixed_bytes:
         raise CorruptDataError(
-            f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes; "
-            f"expected {num_rows} items of {form.fixed_bytes} bytes each"
+            f"a full-zip page of {counted(num_rows, 'row')} has {counted(layout.num_items, 'item')} in "
+            f"{counted(sizes[0], 'byte')}; "
+            f"expected {counted(num_rows, 'item')} of {counted(form.fixed_bytes, 'byte')} each"
         )
     yield from ()
     return FullZipState(layout, form, num_rows, sizes[0], index_width, decoder)
@@ -144,7 +149,7 @@ class FullZipState:
             or (has_last and int(stops[-1]) != self.data_bytes)
         ):
             raise CorruptDataError(
-                f"the repetition index does not cover the {self.data_bytes} bytes of the page, "
+                f"the repetition index does not cover the {counted(self.data_bytes, 'byte')} of the page, "
                 "or its entries are not in ascending order"
             )
         return starts.astype(np.int64), stops.astype(np.int64)
@@ -162,7 +167,7 @@ class FullZipState:
         entry = self.form.fixed_bytes
         if entry == 0 or len(chosen) % entry:
             raise CorruptDataError(
-                f"rows of {len(chosen)} bytes in total cannot be divided into entries of {entry} bytes"
+                f"rows of {len(chosen)} bytes in total cannot be divided into entries of {counted(entry, 'byte')}"
             )
         return self._split_even(chosen.reshape(-1, entry))
 
@@ -226,4 +231,6 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
                 "the first of them at the first level"
             )
     if num_visible != block.num_values:
-        raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")
+        raise CorruptDataError(
+            f"a full-zip page has {counted(block.num_values, 'value')}, but {counted(num_visible, 'visible level')}"
+        )

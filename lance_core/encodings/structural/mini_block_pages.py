@@ -35,6 +35,7 @@ from lance_core.encodings.structural.rows import cut_rows
 from lance_core.encodings.structural.wrapped_counts import unwrapped_counts
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,15 +184,20 @@ def _checked_layers(layout: pb21.MiniBlockLayout) -> Layers:
 
 def _check_counts(num_buffers: int, num_expected: int, num_items: int, num_rows: int, *, has_lists: bool) -> None:
     if num_buffers != num_expected:
-        raise CorruptDataError(f"a mini-block page has {num_buffers} buffers, expected {num_expected}")
+        raise CorruptDataError(f"a mini-block page has {counted(num_buffers, 'buffer')}, expected {num_expected}")
     if not has_lists and num_items != num_rows:
-        raise CorruptDataError(f"the page has {num_rows} rows but {num_items} items, although it has no lists")
+        raise CorruptDataError(
+            f"the page has {counted(num_rows, 'row')} but {counted(num_items, 'item')}, although it has no lists"
+        )
 
 
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:
     num_items = layout.num_dictionary_items
     if num_items > len(data) * 256:
-        raise CorruptDataError(f"a dictionary declares {num_items} items, too many for its buffer ({len(data)} bytes)")
+        raise CorruptDataError(
+            f"a dictionary declares {counted(num_items, 'item')}, too many for its buffer "
+            f"({counted(len(data), 'byte')})"
+        )
     return decoder.block(layout.dictionary, Chunks.single(data, num_items))
 
 
@@ -268,7 +274,9 @@ class MiniBlockState:
         has_levels = repetition is not None or definition is not None
         num_levels = int(chunks.num_levels.sum()) if has_levels else num_values
         if block.num_values != num_values:
-            raise CorruptDataError(f"chunks of {num_values} values decode to {block.num_values} values")
+            raise CorruptDataError(
+                f"chunks of {counted(num_values, 'value')} decode to {counted(block.num_values, 'value')}"
+            )
         return Levels(self.layers, repetition, definition, num_levels), self._resolved(block)
 
     def _resolved(self, block: DataBlock) -> DataBlock:
@@ -281,7 +289,8 @@ class MiniBlockState:
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:
             raise CorruptDataError(
-                f"dictionary index {int(indices.max())} is out of range: the dictionary has {num_items} items"
+                f"dictionary index {int(indices.max())} is out of range: the dictionary has "
+                f"{counted(num_items, 'item')}"
             )
         return DictionaryBlock(block, self.items)
 
@@ -318,7 +327,9 @@ class MiniBlockState:
     def _picked(self, directory: ChunkDirectory, picks: Picks) -> DataBlock:
         block = self._values(directory, picks)
         if block.num_values != len(picks.slots):
-            raise CorruptDataError(f"chunks contain only {block.num_values} of {len(picks.slots)} requested values")
+            raise CorruptDataError(
+                f"expected {len(picks.slots)} requested values in the chunks, found {block.num_values}"
+            )
         return self._resolved(block)
 
     def _values(self, directory: ChunkDirectory, picks: Picks | None = None) -> DataBlock:

@@ -20,6 +20,7 @@ import numpy as np
 
 from lance_core.encodings.kernels.level_runs import chunk_rows
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +51,8 @@ class RepetitionIndex:
         """
         if len(data) != num_chunks * _ENTRY_BYTES:
             raise CorruptDataError(
-                f"the repetition index has {len(data)} bytes; expected {_ENTRY_BYTES} for each of {num_chunks} chunks"
+                f"the repetition index has {counted(len(data), 'byte')}; expected {_ENTRY_BYTES} for each of "
+                f"{counted(num_chunks, 'chunk')}"
             )
         entries = data.view("<u8").reshape(num_chunks, 2)
         if int(entries.max(initial=0)) > num_rows and int(entries[:, 0].max(initial=0)) > num_rows:
@@ -58,7 +60,7 @@ class RepetitionIndex:
         rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
         if int(rows_ended[-1]) != num_rows:
             raise CorruptDataError(
-                f"the repetition index counts {int(rows_ended[-1])} rows, but the page has {num_rows}"
+                f"the repetition index counts {counted(int(rows_ended[-1]), 'row')}, but the page has {num_rows}"
             )
         return cls(rows_ended, entries[:, 1] > 0)
 

@@ -12,6 +12,7 @@ import numpy as np
 from lance_core.encodings.kernels.ranges import expand_ranges
 from lance_core.encodings.levels.build import Levels
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
         level_start, level_stop = _level_range(levels, start, stop)
     visible = levels.visible()
     if (levels.num_levels if visible is None else int(visible.sum())) != block.num_values:
-        raise CorruptDataError(f"{block.num_values} values do not match the visible levels of the page")
+        raise CorruptDataError("the number of values of a page differs from its number of visible levels")
     if (level_start, level_stop) == (0, levels.num_levels):
         return levels, block
     value_start, value_stop = level_start, level_stop
@@ -100,5 +101,5 @@ def _level_range(levels: Levels, start: int, stop: int) -> tuple[int, int]:
         bounds = np.append(np.flatnonzero(levels.repetition == levels.layers.max_repetition), levels.num_levels)
         num_found = len(bounds) - 1
     if stop > num_found:
-        raise CorruptDataError(f"expected at least {stop} rows in the decoded levels, found {num_found}")
+        raise CorruptDataError(f"expected at least {counted(stop, 'row')} in the decoded levels, found {num_found}")
     return (start, stop) if bounds is None else (int(bounds[start]), int(bounds[stop]))

@@ -15,9 +15,10 @@ import numpy as np
 
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
-from lance_core.encodings.levels.layers import Layers
+from lance_core.encodings.levels.layers import Layers, described
 from lance_core.encodings.structural.level_buffers import check_levels
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,14 +62,15 @@ class ZippedForm:
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
             raise CorruptDataError(
-                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} bits; "
+                f"found repetition levels of {counted(layout.bits_rep, 'bit')} and definition levels of "
+                f"{counted(layout.bits_def, 'bit')}; "
                 "at most 16 bits are allowed"
             )
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
             expected = "more than 0" if layers.max_repetition else "0"
             raise CorruptDataError(
-                f"found repetition levels of {layout.bits_rep} bits, expected {expected} for layers "
-                f"{list(layers.codes)}"
+                f"found repetition levels of {counted(layout.bits_rep, 'bit')}, expected {expected} for "
+                f"{described(layers.codes)}"
             )
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
             value_bytes, length_bytes = layout.bits_per_value // 8, 0
@@ -136,12 +138,15 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
     """
     if len(starts) and int(starts[-1]) + width > len(data):
         raise CorruptDataError(
-            f"the length prefix at byte {int(starts[-1])} extends past the end of its page ({len(data)} bytes)"
+            f"the length prefix at byte {int(starts[-1])} extends past the end of its page "
+            f"({counted(len(data), 'byte')})"
         )
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
-        raise CorruptDataError(f"a value has {int(numbers.max())} bytes, but its page has only {len(data)} bytes")
+        raise CorruptDataError(
+            f"a value has {counted(int(numbers.max()), 'byte')}, but its page has only {counted(len(data), 'byte')}"
+        )
     return numbers.astype(np.int64)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from lance_core.encodings.api import VariableWidthBlock
 from lance_core.encodings.leaf_arrays import array_from_block, block_from_array
 from lance_core.errors import CorruptDataError, InternalError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +50,7 @@ def split_offsets(
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
     # Check every offset, not only the ends: differences of arbitrary words may wrap around and appear to ascend.
     if len(words) and not 0 <= int(words.min()) <= int(words.max()) <= file_bytes:
-        raise CorruptDataError(f"the offsets of a binary page point outside the file ({file_bytes} bytes)")
+        raise CorruptDataError(f"the offsets of a binary page point outside the file ({counted(file_bytes, 'byte')})")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
@@ -57,7 +58,8 @@ def split_offsets(
         raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
         raise CorruptDataError(
-            f"values of a binary column overlap: together, they are larger than the file ({file_bytes} bytes)"
+            "values of a binary column overlap: together, they are larger than the file "
+            f"({counted(file_bytes, 'byte')})"
         )
     return lengths, firsts, lasts
 

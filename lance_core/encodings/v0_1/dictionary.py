@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lance_core.encodings.leaf_arrays import is_variable_width, validity_of
 from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array
         if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(values):
             raise CorruptDataError(
                 f"dictionary keys range from {bounds['min']} to {bounds['max']}, but the dictionary has "
-                f"{len(values)} values"
+                f"{counted(len(values), 'value')}"
             )
     return pa.DictionaryArray.from_arrays(keys, values, ordered=dtype.ordered, safe=False)
 
@@ -107,7 +108,8 @@ class DictionaryUnion:
         if len(self.values) + len(new) > most:
             raise InvalidInputError(
                 f"column {self._where!r}: the dictionaries of all batches together have "
-                f"{len(self.values) + len(new)} values, but keys of type {index_type} can address only {most}",
+                f"{counted(len(self.values) + len(new), 'value')}, but keys of type {index_type} can address "
+                f"only {most}",
                 column=self._where,
             )
         self.values = pa.concat_arrays([self.values, new])

@@ -50,7 +50,7 @@ def split_list_offsets(
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
     # Check every offset, not only the first ones: differences of negative words may wrap around.
     if len(words) and int(words.min()) < 0:
-        raise CorruptDataError("the offsets of a list page are negative")
+        raise CorruptDataError("the offsets of a list page include a negative number")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)

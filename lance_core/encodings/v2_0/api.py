@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -114,7 +115,7 @@ class PageBuffers:
         if wanted.stop > size:
             raise CorruptDataError(
                 f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but the "
-                f"buffer has {size} bytes",
+                f"buffer has {counted(size, 'byte')}",
                 expected=wanted.stop,
                 found=size,
             )

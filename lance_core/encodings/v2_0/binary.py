@@ -29,6 +29,7 @@ from lance_core.encodings.v2_0.spans import Spans
 from lance_core.encodings.v2_0.strings import Strings, array_from_strings, strings_from_array
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
@@ -85,7 +86,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")
     if bytes_flat.bits_per_value != _BYTE:
         raise CorruptDataError(
-            f"the bytes of strings are stored as words of {bytes_flat.bits_per_value} bits, expected 8"
+            f"the bytes of strings are stored as words of {counted(bytes_flat.bits_per_value, 'bit')}, expected 8"
         )
     num_bytes = page.size(bytes_flat.buffer)
     offsets = read_ends(message.indices, message.null_adjustment, rows, page)
@@ -95,7 +96,9 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
         whole = Spans.single(0, num_bytes)
         ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
         if ends.wanted.stop > data.size:
-            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, but the buffer has {data.size} bytes")
+            raise CorruptDataError(
+                f"strings end at byte {ends.wanted.stop}, but the buffer has {counted(data.size, 'byte')}"
+            )
         return Strings(ends.offsets, data, ends.validity)
     ends = yield from offsets
     if not ends.wanted.total:

@@ -21,6 +21,7 @@ from lance_core.encodings.v2_0.api import Arm, bits_per_row, wrong_type
 from lance_core.encodings.v2_0.flat import fixed_width_array
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +62,9 @@ def _decode(
     if not pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype):
         raise wrong_type("bitpacked", dtype)
     if full != bits_per_row(dtype) or not 1 <= width <= full:
-        raise CorruptDataError(f"found values of {full} bits, packed to {width} bits, in a column of type {dtype}")
+        raise CorruptDataError(
+            f"found values of {counted(full, 'bit')}, packed to {counted(width, 'bit')}, in a column of type {dtype}"
+        )
     all_rows = Spans.single(rows.start, rows.stop)
     covering = all_rows.scaled(width).covering(8)
     [packed] = yield [page.bytes(message.buffer, covering)]

@@ -25,6 +25,7 @@ from lance_core.encodings.v2_0.nullable import no_nulls
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,8 @@ def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     largest = (1 << (width - pa.types.is_signed_integer(indices.type))) - 1
     if null_index > largest:
         raise NotSupportedError(
-            f"a dictionary of {null_index} items has no index left for null: the maximum of type {indices.type} is "
+            f"a dictionary of {counted(null_index, 'item')} has no index left for null: the maximum of type "
+            f"{indices.type} is "
             f"{largest}; use a wider index type, or format 2.1 or later",
             arrow_type=str(array.type),
         )
@@ -135,7 +137,7 @@ def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, 
         return blank_array(pa.uint8(), rows.total)
     bits = unwrapped(inner, "the indices of a dictionary").bits_per_value
     if bits not in _INDEX_TYPES:
-        raise CorruptDataError(f"the indices of a dictionary have {bits} bits, expected 8, 16, 32, or 64")
+        raise CorruptDataError(f"the indices of a dictionary have {counted(bits, 'bit')}, expected 8, 16, 32, or 64")
     return (yield from decode(encoding, _INDEX_TYPES[bits], rows, page))
 
 
@@ -147,7 +149,7 @@ def _read_items(
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
         raise CorruptDataError(
-            f"all {num_items} items of a dictionary are null; "
+            f"all {counted(num_items, 'item')} of a dictionary are null; "
             f"such a dictionary may have at most {_MAX_BLANK_ITEMS} items"
         )
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance_core.encodings.v2_0.api import Arm, wrong_type
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ def _decode(
     if not pa.types.is_fixed_size_list(dtype):
         raise wrong_type("fixed_size_list", dtype)
     if message.dimension != dtype.list_size:
-        raise CorruptDataError(f"found lists of {message.dimension} items in a column of type {dtype}")
+        raise CorruptDataError(f"found lists of {counted(message.dimension, 'item')} in a column of type {dtype}")
     items = yield from decode(message.items, dtype.value_type, rows.scaled(message.dimension), page)
     return pa.Array.from_buffers(dtype, rows.total, [None], children=[items])
 

@@ -26,6 +26,7 @@ from lance_core.encodings.v2_0.api import Arm, bits_per_row, wrong_type
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +95,7 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
     """
     bits = message.bits_per_value
     if bits != 1 and (bits % 8 or not bits):
-        raise UnsupportedEncodingError(f"reading flat values of {bits} bits is not supported")
+        raise UnsupportedEncodingError(f"reading flat values of {counted(bits, 'bit')} is not supported")
     if is_compressed(message):
         whole = Spans.single(0, page.size(message.buffer))
         [packed] = yield [page.bytes(message.buffer, whole)]
@@ -124,7 +125,7 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
     """
     message = unwrapped(encoding, "offsets")
     if message.bits_per_value != _OFFSET_BITS:
-        raise CorruptDataError(f"offsets have {message.bits_per_value} bits, expected {_OFFSET_BITS}")
+        raise CorruptDataError(f"offsets have {counted(message.bits_per_value, 'bit')}, expected {_OFFSET_BITS}")
     if is_compressed(message):
         values = yield from read_flat(message, rows, page)
     else:
@@ -144,7 +145,7 @@ def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
         encoding = encoding.nullable.no_nulls.values
         arm = encoding.WhichOneof("array_encoding")
     if arm != "flat":
-        raise CorruptDataError(f"{what} are encoded as {arm}, expected flat")
+        raise CorruptDataError(f"{what} are encoded as {arm or 'an unknown encoding'}, expected flat")
     return encoding.flat
 
 
@@ -156,7 +157,9 @@ def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> p
     """
     bits = bits_per_row(dtype)
     if values.size < bitmap_bytes(num_rows * bits):
-        raise CorruptDataError(f"{values.size} bytes are too few for {num_rows} values of type {dtype}")
+        raise CorruptDataError(
+            f"{counted(num_rows, 'value')} of type {dtype} need more than {counted(values.size, 'byte')}"
+        )
     word = min(8, bits // 8 & -(bits // 8))
     if word > 1 and values.address % word:
         # Buffers in files of early releases are not aligned.
@@ -170,7 +173,9 @@ def _decode(
     if not (pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)):
         raise wrong_type("flat", dtype)
     if message.bits_per_value != bits_per_row(dtype):
-        raise CorruptDataError(f"found flat values of {message.bits_per_value} bits in a column of type {dtype}")
+        raise CorruptDataError(
+            f"found flat values of {counted(message.bits_per_value, 'bit')} in a column of type {dtype}"
+        )
     values = yield from read_flat(message, rows, page)
     return fixed_width_array(dtype, rows.total, values)
 
@@ -188,7 +193,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
     else:
         raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not supported", scheme=scheme)
     if raw is None:
-        raise CorruptDataError(f"a buffer of {packed.size} bytes does not contain valid {scheme} data")
+        raise CorruptDataError(f"a buffer of {counted(packed.size, 'byte')} does not contain valid {scheme} data")
     return np.frombuffer(raw, np.uint8)
 
 
@@ -196,7 +201,8 @@ def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
     """Extract rows from values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
         raise CorruptDataError(
-            f"the first {rows.stop} rows of {bits} bits each require more than the {len(data)} unpacked bytes"
+            f"the unpacked values have {counted(len(data), 'byte')}, expected at least "
+            f"{bitmap_bytes(rows.stop * bits)} for {counted(rows.stop, 'row')} of {counted(bits, 'bit')}"
         )
     if bits == 1:
         mask = unpack_bitmap(data, 0, rows.stop)

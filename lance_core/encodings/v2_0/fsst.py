@@ -29,6 +29,7 @@ from lance_core.encodings.v2_0.binary import encode_strings, read_strings
 from lance_core.encodings.v2_0.strings import Strings, array_from_strings, strings_from_array
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
@@ -82,7 +83,7 @@ def _decode(
     num_codes = int(offsets[-1])
     if num_codes > MAX_CODES:
         raise NotSupportedError(
-            f"{num_codes} bytes of encoded strings are too many for one read; read fewer rows at a time"
+            f"{counted(num_codes, 'byte')} of encoded strings are too many for one read; read fewer rows at a time"
         )
     codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
     expanded = expand_codes([table], codes, offsets)

@@ -22,6 +22,7 @@ from lance_core.encodings.v2_0.ends import Ends, end_offsets, read_ends
 from lance_core.encodings.v2_0.nullable import no_nulls
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,9 @@ def read_lists(message: pb20.List, rows: Spans, page: PageBuffers) -> Steps[Ends
     """
     ends = yield from read_ends(message.offsets, message.null_offset_adjustment, rows, page)
     if ends.wanted.stop > message.num_items:
-        raise CorruptDataError(f"a list ends at item {ends.wanted.stop}, but its page has {message.num_items} items")
+        raise CorruptDataError(
+            f"a list ends at item {ends.wanted.stop}, but its page has {counted(message.num_items, 'item')}"
+        )
     if bool((ends.offsets[1:] < ends.offsets[:-1]).any()):
         raise CorruptDataError("the offsets of lists are not in ascending order")
     return ends

@@ -21,6 +21,7 @@ from lance_core.encodings.v2_0.api import Arm, blank_array, together
 from lance_core.encodings.v2_0.flat import encode_bitmap, read_flat, unwrapped
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,7 @@ def _decode(
         return (yield from decode(message.no_nulls.values, dtype, rows, page))
     validity = unwrapped(message.some_nulls.validity, "validity bits")
     if validity.bits_per_value != 1:
-        raise CorruptDataError(f"the validity bitmap has {validity.bits_per_value} bits per row, expected 1")
+        raise CorruptDataError(f"the validity bitmap has {counted(validity.bits_per_value, 'bit')} per row, expected 1")
     [bitmap, values] = yield from together(
         [read_flat(validity, rows, page), decode(message.some_nulls.values, dtype, rows, page)]
     )

@@ -19,6 +19,7 @@ import numpy as np
 from lance_core.errors import CorruptDataError
 from lance_core.file.structural.page_memory import can_be_cut, page_memory
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,10 +167,10 @@ def leaf_columns(
         lengths = [page.length for page in pages]
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
-            total = f"{sum(lengths)} slots in total, expected {num_rows * slots} for {num_rows} rows"
+            total = f"{sum(lengths)} slots in total, expected {num_rows * slots} for {counted(num_rows, 'row')}"
             raise CorruptDataError(
                 f"{path}: column {index} ({leaf.name!r}) has "
-                + (f"pages with {total}" if is_even else f"a page that ends inside a row of {slots} slots"),
+                + (f"pages with {total}" if is_even else f"a page that ends inside a row of {counted(slots, 'slot')}"),
                 path=path,
                 column=index,
                 expected=num_rows * slots,

@@ -30,6 +30,7 @@ from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_from_proto
 from lance_core.schema.field import Schema
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -223,7 +224,8 @@ class LegacyMetadataReader:
             return self._table(position, 0, 0, num_batches)
         first, last = candidates[0]
         raise self._corrupt(
-            f"the page table at {position} does not match fields {first} to {last} and {num_batches} batches"
+            f"the page table at {position} does not match fields {first} to {last} and "
+            f"{counted(num_batches, 'batch', 'batches')}"
         )
 
     def _own_ids(self) -> dict[int, int]:
@@ -287,7 +289,9 @@ class LegacyMetadataReader:
 
     def _range(self, start: int, stop: int, what: str) -> ByteRange:
         if not 0 <= start <= stop <= self.num_bytes:
-            raise self._corrupt(f"{what} at [{start}, {stop}) is outside the file, which has {self.num_bytes} bytes")
+            raise self._corrupt(
+                f"{what} at [{start}, {stop}) is outside the file, which has {counted(self.num_bytes, 'byte')}"
+            )
         return ByteRange(start, stop)
 
     def _corrupt(self, reason: str) -> CorruptDataError:

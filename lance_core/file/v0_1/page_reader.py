@@ -24,6 +24,7 @@ from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.file_bytes import together
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +157,8 @@ class PageReader:
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
         if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
             raise CorruptDataError(
-                f"{self._path}: a dictionary of {num_values} values at position {position} is outside the file",
+                f"{self._path}: a dictionary of {counted(num_values, 'value')} at position {position} is "
+                "outside the file",
                 path=self._path,
             )
         positions = np.full(len(one.batches), position, np.int64)
@@ -221,7 +223,9 @@ class PageReader:
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
         """Return the spans after checking that they are inside the file and together no larger than the file."""
         if len(stops) and int(stops.max()) > self._file_bytes:
-            raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
+            raise CorruptDataError(
+                f"a page ends at byte {int(stops.max())}, but the file has {counted(self._file_bytes, 'byte')}"
+            )
         if int((stops - starts).sum()) > self._file_bytes + len(stops):
             raise CorruptDataError("pages of one field overlap: their total size exceeds the size of the file")
         return starts, stops

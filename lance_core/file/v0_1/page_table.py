@@ -12,6 +12,7 @@ import numpy as np
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.v0_1.layout import ENTRY
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,8 @@ class PageTable:
         positions, lengths = entries[:, :, 0].copy(), entries[:, :, 1].copy()
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
             raise CorruptDataError(
-                f"an entry of the page table is negative or points past the end of the file ({file_bytes} bytes)"
+                "an entry of the page table is negative or points past the end of the file "
+                f"({counted(file_bytes, 'byte')})"
             )
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 

@@ -18,6 +18,7 @@ from lance_core.encodings.v2_0.api import is_variable_width
 from lance_core.errors import CorruptDataError
 from lance_core.schema.field import PACKED_KEYS
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
             if not 0 <= index < num_columns:
                 raise CorruptDataError(
                     f"{metadata.path}: the manifest lists column index {index} for field {field_id}, but the file has "
-                    f"{num_columns} columns"
+                    f"{counted(num_columns, 'column')}"
                 )
         return known
     walk = _Walk(metadata)
@@ -63,7 +64,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         walk.visit(top)
     if walk.position != num_columns:
         raise CorruptDataError(
-            f"{metadata.path}: the schema needs {walk.position} columns, but the file has {num_columns}",
+            f"{metadata.path}: the schema needs {counted(walk.position, 'column')}, but the file has {num_columns}",
             expected=walk.position,
             found=num_columns,
         )
@@ -127,7 +128,7 @@ class _Walk:
         if index >= self._metadata.footer.num_columns:
             raise CorruptDataError(
                 f"{self._metadata.path}: the schema needs column index {index}, but the file has only "
-                f"{self._metadata.footer.num_columns} columns"
+                f"{counted(self._metadata.footer.num_columns, 'column')}"
             )
         return first_arm(self._metadata.columns([index])[0])
 

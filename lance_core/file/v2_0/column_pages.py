@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_core.encodings.v2_0.api import PageBuffers, together
 from lance_core.encodings.v2_0.spans import MAX_POSITION, Spans
 from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +52,8 @@ class ColumnPages:
         self.pages = tuple(page for page in metadata.pages if page.length)
         if sum(page.length for page in self.pages) >= MAX_POSITION:
             raise CorruptDataError(
-                f"{where}: the pages have {sum(page.length for page in self.pages)} rows, which is too many for a file"
+                f"{where}: the pages have {counted(sum(page.length for page in self.pages), 'row')}, which is "
+                "too many for a file"
             )
         self.edges: NDArray[np.int64] = np.zeros(len(self.pages) + 1, np.int64)
         np.cumsum([page.length for page in self.pages], out=self.edges[1:])
@@ -78,7 +80,7 @@ class ColumnPages:
         """
         if self.num_rows != expected:
             raise CorruptDataError(
-                f"{self.where}: the pages have {self.num_rows} rows; expected {expected}",
+                f"{self.where}: the pages have {counted(self.num_rows, 'row')}; expected {expected}",
                 expected=expected,
                 found=self.num_rows,
             )
@@ -87,7 +89,8 @@ class ColumnPages:
         """Return the index of each page that contains some of the rows, and the numbers of these rows in the page."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
-                f"{self.where}: rows up to {rows.stop} were requested, but the column has {self.num_rows} rows"
+                f"{self.where}: rows up to {rows.stop} were requested, but the column has "
+                f"{counted(self.num_rows, 'row')}"
             )
         first, last = 0, len(self.pages)
         if last > 1:

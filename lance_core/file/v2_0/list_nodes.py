@@ -23,6 +23,7 @@ from lance_core.encodings.v2_0.spans import MAX_POSITION, Spans
 from lance_core.encodings.v2_0.strings import Strings, array_from_strings
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.v2_0.column_pages import joined
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,7 +68,9 @@ class ListNode:
                 raise CorruptDataError(f"{pages.where}, page {index}: expected the encoding of a list, found {arm}")
             counts.append(page.array_encoding.list.num_items)
         if sum(counts) >= MAX_POSITION:
-            raise CorruptDataError(f"{pages.where}: the lists have {sum(counts)} items, which is too many for a file")
+            raise CorruptDataError(
+                f"{pages.where}: the lists have {counted(sum(counts), 'item')}, which is too many for a file"
+            )
         item_starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=item_starts[1:])
         item.check_rows(int(item_starts[-1]))

@@ -35,6 +35,7 @@ from lance_core.io.object_store import PutOutcome, has_object
 from lance_core.table.commit_protocols.other_files import create_other_file
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -158,7 +159,7 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.uri}: the staged manifest of version {row.version} has {len(data)} bytes, but the "
+                f"{places.uri}: the staged manifest of version {row.version} has {counted(len(data), 'byte')}, but the "
                 f"external manifest store records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,

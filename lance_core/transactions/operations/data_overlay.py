@@ -35,6 +35,7 @@ from lance_core.table.overlay_files import OVERLAYS_VARIABLE, covered_anywhere, 
 from lance_core.transactions.operations.fragment_rules import check_file
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 from lance_core.transactions.operations.parts import OverlayGroup
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from lance_core.public.overlay_metadata import DataOverlayFile
@@ -202,7 +203,7 @@ def _checked_rows(
         raise InvalidInputError(str(error), **error.context) from error
     if covered and covered.max() >= fragment.physical_rows:
         raise InvalidInputError(
-            f"{what} has {fragment.physical_rows} rows, but overlay {overlay.data_file.path} covers row "
+            f"{what} has {counted(fragment.physical_rows, 'row')}, but overlay {overlay.data_file.path} covers row "
             f"{covered.max()}",
             expected=fragment.physical_rows,
             found=covered.max(),

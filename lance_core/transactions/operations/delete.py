@@ -22,6 +22,7 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -146,7 +147,7 @@ class Delete(Operation):
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
                     f"a delete records {deletion.num_deleted_rows} deleted rows for fragment {fragment.id}, which has "
-                    f"only {fragment.physical_rows} rows",
+                    f"only {counted(fragment.physical_rows, 'row')}",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )

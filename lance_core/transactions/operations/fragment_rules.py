@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.io.object_keys import is_plain_path
 from lance_core.schema.field import HIDDEN_FIELD_IDS
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if not fragment.message.files:
         raise InvalidInputError(f"{where} has no data files")
     if fragment.physical_rows < 1:
-        raise InvalidInputError(f"{where} has {fragment.physical_rows} rows, expected at least 1")
+        raise InvalidInputError(f"{where} has {counted(fragment.physical_rows, 'row')}, expected at least 1")
     if fragment.deletion_file is not None:
         raise InvalidInputError(f"{where} has a deletion file, but a fragment without an id cannot have one")
     if fragment.has_row_ids and carries_row_ids is False:
@@ -143,7 +144,8 @@ def check_file(
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
     if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
         raise InvalidInputError(
-            f"{what} has mismatched lists: {len(file.field_ids)} fields and {len(file.column_indices)} column indices",
+            f"{what} has mismatched lists: {counted(len(file.field_ids), 'field')} and "
+            f"{len(file.column_indices)} column indices",
             path=file.path,
         )
     if not file.file_version.mixes_with(file_version):
@@ -172,7 +174,8 @@ def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int
     """
     if old.physical_rows not in (0, physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
+            f"fragment {old.id} has {counted(old.physical_rows, 'row')} in version {version}, but the operation "
+            "records "
             f"{physical_rows}",
             expected=old.physical_rows,
             found=physical_rows,

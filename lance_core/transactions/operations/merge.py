@@ -34,6 +34,7 @@ from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.merge_rules import check_merged_schema
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_promise
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -218,7 +219,7 @@ class Merge(Operation):
         if missing:
             raise InvalidInputError(
                 f"a merge must list all fragments, but fragment {missing[0]} is missing; it lists {len(kept)} of "
-                f"{len(before)} fragments",
+                f"{counted(len(before), 'fragment')}",
                 expected=len(before),
                 found=len(kept),
             )

@@ -213,7 +213,7 @@ def test_fragment_can_be_read_separately(dataset: lance_core.LanceDataset) -> No
     assert (fragment.fragment_id, fragment.num_deletions, fragment.deletion_file()) == (1, 0, None)
     assert fragment.metadata.files == fragment.data_files()
     assert dataset.get_fragment(7) is None
-    with pytest.raises(ValueError, match="does not exist: 7"):
+    with pytest.raises(ValueError, match="fragment 7 does not exist in version 1"):
         lance_core.LanceFragment(dataset, 7)
     chosen = dataset.to_table(columns=["a"])
     again = dataset.scanner(columns=["a"], fragments=[dataset.get_fragment(2), fragment]).to_table()

@@ -97,7 +97,7 @@ def test_image_uri_and_encoded_image_arrays_keep_nulls() -> None:
     files = uris[1:].read_uris()
     assert files.to_pylist() == [None]
     assert "[None]" in repr(files)
-    with pytest.raises(InvalidInputError, match="1 of the 1 images"):
+    with pytest.raises(InvalidInputError, match="number of images: 1, of which null: 1"):
         files.to_tensor()
 
 

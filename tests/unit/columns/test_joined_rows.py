@@ -84,15 +84,15 @@ def test_joined_data_without_rows_yields_only_nulls() -> None:
 
 
 def test_data_that_cannot_be_joined_is_refused() -> None:
-    with pytest.raises(NotSupportedError, match="cannot be joined by values of type list"):
+    with pytest.raises(NotSupportedError, match="cannot be joined on values of type list"):
         JoinedRows(pa.table({"k": [[1]], "v": [1]}), "k")
-    with pytest.raises(NotSupportedError, match="cannot be joined by values of type null"):
+    with pytest.raises(NotSupportedError, match="cannot be joined on values of type null"):
         JoinedRows(pa.table({"k": [None], "v": [1]}), "k")
     with pytest.raises(InvalidInputError, match="no column besides 'k'"):
         JoinedRows(pa.table({"k": [1]}), "k")
     with pytest.raises(SchemaMismatchError, match="no column 'k' to join on"):
         JoinedRows(pa.table({"v": [1]}), "k")
-    with pytest.raises(SchemaMismatchError, match="the table has int64, the data int8"):
+    with pytest.raises(SchemaMismatchError, match="int64 in the table, int8 in the data"):
         JoinedRows(pa.table({"k": pa.array([1], pa.int8()), "v": [1]}), "k").check_keys("k", pa.int64())
 
 

@@ -106,7 +106,7 @@ def test_compaction_that_reads_an_unexpected_number_of_rows_raises_corrupt_data(
     dataset: lance_core.LanceDataset,
 ) -> None:
     batch = dataset.to_table().to_batches()[0]
-    for announced, message in ((5, "5 more rows"), (15, "5 fewer rows")):
+    for announced, message in ((5, "5 more rows"), (15, "5 rows fewer")):
         files = OutputFiles(
             dataset.locator.data_place(None),
             dataset.lance_schema,

@@ -53,14 +53,18 @@ def test_page_decoder_returns_an_empty_array_for_an_empty_range(values):
 
 def test_page_decoder_errors_name_the_field():
     (page,) = pages_of(pa.array([1, 2, 3]))
-    with pytest.raises(CorruptDataError, match=r"^field 'c': a mini-block page has 1 buffers, expected 2$"):
+    with pytest.raises(CorruptDataError, match=r"^field 'c': a mini-block page has 1 buffer, expected 2$"):
         decode_leaf(field_of(pa.int64()), page.layout, page.buffers[:1], 3)
 
 
 @pytest.mark.parametrize(
     ("layout", "error", "message"),
     [
-        (pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])), UnsupportedEncodingError, "layout None is not supported"),
+        (
+            pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])),
+            UnsupportedEncodingError,
+            "layout unknown is not supported",
+        ),
         (pb21.PageLayout(), CorruptDataError, "has no type"),
         (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "has an unknown type"),
     ],
@@ -103,7 +107,7 @@ def test_struct_leaves_of_unequal_length_raise_corrupt_data():
         LeafPage(leaf, Levels(Layers((1, 1)), None, None, rows), NullBlock(rows), rows)
         for leaf, rows in zip(field.leaves(), (2, 3), strict=True)
     ]
-    with pytest.raises(CorruptDataError, match="members have"):
+    with pytest.raises(CorruptDataError, match="expected 2 slots in each member, found 2, 3"):
         assemble(field, leaves)
     with pytest.raises(InternalError, match="fewer leaves were decoded than the field has"):
         assemble(field, leaves[:1])

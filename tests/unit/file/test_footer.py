@@ -45,7 +45,7 @@ def test_footer_with_an_unknown_version_raises_unsupported_version(pair: bytes) 
     ("changes", "message"),
     [
         ({"column_metadata_offset": 271}, "after the column metadata table"),
-        ({"column_table_offset": 271}, "column metadata table of 1 entries needs 16 bytes"),
+        ({"column_table_offset": 271}, "column metadata table of 1 entry needs 16 bytes"),
         ({"num_columns": 2}, "column metadata table of 2 entries needs 32 bytes"),
         ({"num_columns": 2**32 - 1}, "column metadata table"),
         ({"global_buffer_table_offset": 287}, "column metadata table"),

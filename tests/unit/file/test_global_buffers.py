@@ -87,7 +87,7 @@ def test_schema_with_more_leaves_than_columns_is_refused_before_building(
 ) -> None:
     monkeypatch.setattr(global_buffers, "schema_from_proto", lambda _: pytest.fail("was built"))
     message = _fields((0, -1, "struct"), *((number, parent, "int64") for number in range(1, 1001)))
-    with pytest.raises(CorruptDataError, match=r"100[01] leaves, but the file has 1 columns"):
+    with pytest.raises(CorruptDataError, match=r"100[01] leaves, but the file has 1 column"):
         FileDescriptor.parse(message.SerializeToString(), "f.lance", 1)
 
 

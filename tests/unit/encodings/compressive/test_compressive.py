@@ -64,9 +64,9 @@ def test_flat_encoding_round_trips(bits, num_values):
 
 
 def test_flat_chunk_of_the_wrong_size_raises_corrupt_data():
-    with pytest.raises(CorruptDataError, match="chunk 1 has 3 bytes, but its 1 values of 32 bits need 4"):
+    with pytest.raises(CorruptDataError, match="chunk 1 has 3 bytes, expected 4 for 1 value of 32 bits"):
         DECODER.mini_block(flat(32), chunks_of((b"abcd",), (b"abc",), num_values=[1, 1]))
-    with pytest.raises(CorruptDataError, match="must be 1 or a multiple of 8"):
+    with pytest.raises(CorruptDataError, match="must be 1, or a multiple of 8 of at most"):
         DECODER.mini_block(flat(12), chunks_of((b"abcd",), num_values=[1]))
 
 

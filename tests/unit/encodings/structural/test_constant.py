@@ -103,7 +103,7 @@ def test_constant_page_decodes_only_the_requested_rows():
     ("layout", "buffers", "message"),
     [
         (pb21.ConstantLayout(layers=[3]), [b""] * 4, "has 4 buffers"),
-        (pb21.ConstantLayout(layers=[3], inline_value=b"a"), [b""], "has 1 buffers"),
+        (pb21.ConstantLayout(layers=[3], inline_value=b"a"), [b""], "has 1 buffer,"),
         (pb21.ConstantLayout(layers=[3, 6]), [], "has no repetition levels"),
         (pb21.ConstantLayout(layers=[3]), [b"", b"abc"], "take 3 bytes, expected an even number"),
         (pb21.ConstantLayout(layers=[3]), [b"", b"\2\0" * 4], "greater than 1"),

@@ -131,7 +131,7 @@ def test_contradictory_full_zip_page_raises_corrupt_data():
     page = string_lists()
     data, index = (bytearray(buffer.to_pybytes()) for buffer in page.buffers)
     cases = {
-        "has 1 buffers, expected 2": [data],
+        "has 1 buffer, expected 2": [data],
         "does not cover the 270 bytes": [data[:270], index],
         "does not match 4 rows": [data, index[:-1]],
         "end of its row|does not end|its page": [data[:1] + b"\xff" + data[2:], index],

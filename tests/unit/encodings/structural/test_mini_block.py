@@ -246,8 +246,8 @@ def changed(**fields):
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, but the page has 4"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more rows than the page has"),
         (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
-        (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "values do not match the visible levels"),
-        (changed(num_items=5), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "5 values of 32 bits need 20"),
+        (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "differs from its number of visible levels"),
+        (changed(num_items=5), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "expected 20 for 5 values of 32 bits"),
         (changed(num_buffers=2), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "do not fill it exactly"),
     ],
 )

@@ -96,7 +96,7 @@ def test_flat_values_in_column_buffers_are_read() -> None:
             [_zstd(b"a")],
             pa.int8(),
             CorruptDataError,
-            "1 unpacked bytes",
+            "unpacked values have 1 byte, expected at least",
         ),
     ],
 )
