@@ -324,7 +324,9 @@ def scan_row_range(
     """
     record = dataset.view.find_fragment(fragment_id)
     if record is None:
-        raise InvalidInputError(f"fragment {fragment_id} does not exist", fragment_id=fragment_id)
+        raise InvalidInputError(
+            f"fragment {fragment_id} does not exist in version {dataset.view.version}", fragment_id=fragment_id
+        )
     if not 0 <= start <= stop:
         raise InvalidInputError(f"invalid row range [{start}, {stop}); expected 0 <= start <= stop")
     return LanceScanner(

@@ -98,7 +98,7 @@ class LanceFileVersion(Enum):
         """
         if self not in _READABLE:
             raise UnsupportedVersionError(
-                f"reading data files of version {self.value} is not supported; supported: "
+                f"reading data files in format {self.value} is not supported; supported formats: "
                 f"{', '.join(v.value for v in _READABLE)}",
                 version=self.value,
             )
@@ -112,7 +112,7 @@ class LanceFileVersion(Enum):
         """
         if self not in _WRITABLE:
             raise UnsupportedVersionError(
-                f"writing data files of version {self.value} is not supported; supported: "
+                f"writing data files in format {self.value} is not supported; supported formats: "
                 f"{', '.join(v.value for v in _WRITABLE)}",
                 version=self.value,
             )

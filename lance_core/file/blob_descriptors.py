@@ -264,7 +264,7 @@ def checked_blob_id(blob_id: int) -> int:
 
 def _checked(value: object) -> BlobDescriptor:
     if not isinstance(value, BlobDescriptor):
-        raise InvalidTypeError(f"expected a BlobDescriptor, found {type(value).__name__}")
+        raise InvalidTypeError(f"a value of the array must be a BlobDescriptor, found {type(value).__name__}")
     return value
 
 
@@ -274,7 +274,7 @@ def _number(name: str, value: int, most: int) -> int:
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not 0 <= number <= most:
-        raise InvalidInputError(f"{name} must be in [0, {most}], found {number}")
+        raise InvalidInputError(f"{name} must be between 0 and {most}, found {number}")
     return number
 
 
@@ -282,7 +282,7 @@ def _words(name: str, values: Sequence[int]) -> NDArray[np.uint64]:
     try:
         array = pa.array(values, pa.uint64())
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be whole numbers in [0, 2^64): {error}") from error
+        raise InvalidInputError(f"{name} must be whole numbers between 0 and 2^64 - 1: {error}") from error
     if array.null_count:
         raise InvalidInputError(f"{name} must be whole numbers, found None")
     words: NDArray[np.uint64] = array.to_numpy()

@@ -301,5 +301,7 @@ def _threshold(leaf: Field, key: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isdigit() and len(text) <= 20):
-        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} must be a number of bytes, found {text!r}")
+        raise InvalidInputError(
+            f"column {leaf.name!r}: metadata {key!r} must be a number of bytes, found {text.decode(errors='replace')!r}"
+        )
     return int(text)

@@ -34,7 +34,7 @@ def sidecar_name(blob_id: int) -> str:
         CorruptDataError: the id is invalid; ids start at 1.
     """
     if not 0 < blob_id < 1 << _ID_BITS:
-        raise CorruptDataError(f"invalid blob id {blob_id}; sidecar ids start at 1", blob_id=blob_id)
+        raise CorruptDataError(f"invalid blob id {blob_id}; expected 1 to 2^{_ID_BITS} - 1", blob_id=blob_id)
     return f"{blob_id:0{_ID_BITS}b}"[::-1] + ".blob"
 
 

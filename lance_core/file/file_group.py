@@ -95,7 +95,7 @@ class FileGroup:
         self._files = files
         *self._starts, self.num_bytes = accumulate((file.num_bytes + _GAP_BYTES for file in files), initial=0)
         *self._first_rows, self.num_rows = accumulate((file.num_rows for file in files), initial=0)
-        self.path = f"{files[0].path} and {len(files) - 1} other files"
+        self.path = f"{files[0].path} and {counted(len(files) - 1, 'other file')}"
         self.known = _KnownGroup.of([file.page_states for file in files], is_lasting=is_lasting)
         self.page_states = self.known.pages
 
@@ -190,7 +190,7 @@ class FileGroup:
             if column.length * first_rows != first_length * file.num_rows:
                 raise CorruptDataError(
                     f"{file.path}: column {index} has {counted(column.length, 'slot')} for "
-                    f"{counted(file.num_rows, 'row')}",
+                    f"{counted(file.num_rows, 'row')}, but {first_length} for {first_rows} in {self._files[0].path}",
                     path=file.path,
                     column=index,
                 )

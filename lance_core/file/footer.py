@@ -1,4 +1,4 @@
-"""Footer: the last 40 bytes of a data file of version 2.0 or later.
+"""Footer: the last 40 bytes of a data file in format 2.0 or later.
 
 The footer of format 0.1 is read by ``v0_1/metadata_reader.py``.
 

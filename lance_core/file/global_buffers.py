@@ -128,7 +128,9 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
     """
     if len(data) != num_entries * TABLE_ENTRY_BYTES:
         raise _corrupt(
-            path, f"the {what} table has {counted(len(data), 'byte')}, but {num_entries} entries are declared"
+            path,
+            f"the {what} table has {counted(len(data), 'byte')}, expected {num_entries * TABLE_ENTRY_BYTES} for "
+            f"{counted(num_entries, 'entry', 'entries')}",
         )
     pairs = list(_ENTRY.iter_unpack(data))
     if any((start | size) >> _POSITION_BITS for start, size in pairs):

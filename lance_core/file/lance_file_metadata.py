@@ -98,7 +98,7 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
     """Return all metadata of a file.
 
     Raises:
-        NotSupportedError: the file has version 0.1, which has neither columns nor global buffers.
+        NotSupportedError: the file is in format 0.1, which has neither columns nor global buffers.
     """
     file = reader.metadata
     buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in file.global_buffer_ranges]
@@ -132,7 +132,7 @@ def file_statistics(reader: FileReader) -> LanceFileStatistics:
     """Return the sizes of the columns.
 
     Raises:
-        NotSupportedError: the file has version 0.1, which has no columns.
+        NotSupportedError: the file is in format 0.1, which has no columns.
     """
     return LanceFileStatistics(
         [

@@ -1,4 +1,4 @@
-"""MetadataReader: reads everything except the rows of a data file of version 2.0 or later.
+"""MetadataReader: reads everything except the rows of a data file in format 2.0 or later.
 
 Opening a file takes one read of its end, or two or three reads if the metadata is large. The metadata of a column is
 parsed on first use.
@@ -41,7 +41,7 @@ class MetadataReader:
     """The metadata of one file, read on demand. Safe for concurrent use by several threads.
 
     Args:
-        tail: the open file, which must have version 2.0 or later.
+        tail: the open file, which must be in format 2.0 or later.
         page_states: cache for page information found while reading rows; None for a cache used by this file only.
 
     Attributes:

@@ -141,18 +141,18 @@ class FileReader:
 
     @property
     def metadata(self) -> MetadataReader:
-        """Metadata of a file of version 2.0 or later: footer, tables, global buffers, and columns.
+        """Metadata of a file in format 2.0 or later: footer, tables, global buffers, and columns.
 
         Raises:
-            NotSupportedError: the file has version 0.1.
+            NotSupportedError: the file is in format 0.1.
         """
         if not isinstance(self._metadata, MetadataReader):
-            raise NotSupportedError(f"{self.path}: files of version {self.version.value} have no global buffers")
+            raise NotSupportedError(f"{self.path}: files in format {self.version.value} have no global buffers")
         return self._metadata
 
     @property
     def column_metadatas(self) -> list[ColumnMetadata]:
-        """Metadata of every column of a file of version 2.0 or later; read on first use."""
+        """Metadata of every column of a file in format 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
     @property

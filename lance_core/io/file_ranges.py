@@ -77,8 +77,8 @@ def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         for wanted in ranges:
             if wanted.stop > file_bytes:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {file_bytes} "
-                    "bytes",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the file has "
+                    f"{counted(file_bytes, 'byte')}",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,

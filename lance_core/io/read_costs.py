@@ -33,7 +33,7 @@ _NEAR_PART: Final = 48
 in flight at the same time, so avoiding a request saves only a fraction of its latency."""
 
 _LINK_REQUESTS: Final = 10
-"""A machine receives about as many bytes at a time as so many requests return: 1 GB per second by default."""
+"""A machine receives at most about as many bytes per second as this many requests return: 1 GB by default."""
 
 _EARLY_PART: Final = 6
 """Bytes of any number of files are read early if those of a file take at most 1 / 6 of the latency."""

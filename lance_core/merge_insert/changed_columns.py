@@ -159,16 +159,16 @@ class _Values:
 def _check_possible(table: Schema, rules: MergeRules, source: pa.Schema) -> None:
     columns = changed_columns(table, rules, source)
     reasons = {
-        "matched rows must be updated": not rules.updates,
-        "no rows can be inserted": rules.inserts,
-        "no rows can be deleted": rules.deletes_unmatched,
-        "the source must lack a column of the table": set(source.names).issuperset(table.names),
-        "the source must have a column that is not a key": not columns.fields,
-        "no column of the source can contain blobs": has_blobs(columns),
+        "the merge does not update matched rows": not rules.updates,
+        "the merge inserts rows": rules.inserts,
+        "the merge deletes rows": rules.deletes_unmatched,
+        "the source has all columns of the table": set(source.names).issuperset(table.names),
+        "the source has only key columns": not columns.fields,
+        "the source has a blob column": has_blobs(columns),
     }
     found = [reason for reason, applies in reasons.items() if applies]
     if found:
-        raise InvalidMergeError(f"write_mode 'rewrite_columns' is not possible: {'; '.join(found)}")
+        raise InvalidMergeError(f"write_mode 'rewrite_columns' is not possible, because {'; '.join(found)}")
 
 
 def _lacks_members(table: Sequence[Field], source: Sequence[Field]) -> bool:

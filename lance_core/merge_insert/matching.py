@@ -128,7 +128,7 @@ class MatchFinder:
                 if len(incomplete):
                     row = start + int(incomplete[0])
                     raise InvalidMergeError(
-                        f"row {row} has a null in its key ({shown_keys(self._source, self._rules, row)}); a key "
+                        f"source row {row} has a null in its key ({shown_keys(self._source, self._rules, row)}); a key "
                         "that contains a null never matches a row of the table",
                         row=row,
                     )

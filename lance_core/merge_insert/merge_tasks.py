@@ -341,7 +341,7 @@ class MergePlanner:
                 :attr:`mode`.
 
         Raises:
-            InvalidInputError: there are 4 billion rows or more.
+            InvalidInputError: there are 2^32 rows or more.
         """
         source = StagedSource(self._schema, fragment_records(tuple(fragments)))
         if source.num_rows >= _MAX_ROWS:

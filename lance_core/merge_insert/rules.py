@@ -259,7 +259,7 @@ def _position(field: Field) -> tuple[bool, int]:
 
 def _column(schema: Schema, name: object) -> str:
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the names of key columns must be str, found {name!r:.80}")
+        raise InvalidTypeError(f"the names of key columns must be strings, found {name!r:.80}")
     same = [top for top in schema.names if top == name] or [top for top in schema.names if top.lower() == name.lower()]
     if not same and schema.find(name) is not None:
         raise InvalidMergeError(

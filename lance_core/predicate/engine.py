@@ -114,7 +114,10 @@ class SqlExpressions:
         try:
             return SqlExpressions(self.paths, self._source, expressions)
         except BaseException as error:  # DataFusion raises nothing narrower
-            raise InvalidInputError(f"column {', '.join(map(repr, names))}: {reason(failure(error))}") from error
+            wanted = ", ".join(f"{name!r}: {dtype}" for name, dtype in zip(names, types, strict=True))
+            raise InvalidInputError(
+                f"the results of the expressions cannot be converted ({wanted}): {reason(failure(error))}"
+            ) from error
 
     def evaluate(self, columns: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
         """Evaluate the expressions.

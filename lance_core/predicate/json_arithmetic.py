@@ -63,7 +63,7 @@ def signed(sign: str, value: JsonbValue) -> JsonbValue:
     if sign == "+":
         return value
     if isinstance(number, int) and (number not in _I64 or -number not in _I64):
-        raise InvalidInputError(f"cannot negate {number} in a JSON path: out of range")
+        raise InvalidInputError(f"cannot negate {number} in a JSON path: the result is out of range")
     return JsonbValue.of(-number)
 
 

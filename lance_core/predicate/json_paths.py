@@ -352,7 +352,7 @@ def _deep(step: re.Match[str]) -> Step:
     first = int(step["from"] or 0)
     stop = int(step["to"] or first) if step["from"] and not step["last"] else None
     if max(first, stop or 0) > _MAX_LEVEL:
-        raise ValueError(f"levels above {_MAX_LEVEL} do not exist")
+        raise ValueError(f"the maximum level is {_MAX_LEVEL}")
 
     def values(value: JsonbValue, root: JsonbValue) -> Iterator[JsonbValue]:
         pending = [(0, value)]

@@ -59,7 +59,7 @@ _SPECIAL: Final = frozenset(
         *("ceil", "extract", "floor", "overlay", "position", "substr", "substring", "trim", "unknown"),
     }
 )
-"""Words with which SQL begins or continues that the reference accepts only in the arguments of functions."""
+"""Words with a special meaning in SQL that the reference accepts only in the arguments of functions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class DatasetBasePath:
         if not path:
             raise InvalidInputError("a base path is empty")
         if id is not None and not 0 <= id <= _MAX_U32:
-            raise InvalidInputError(f"the id of a base path must fit into 32 bits, found {id}")
+            raise InvalidInputError(f"the id of a base path must be between 0 and {_MAX_U32}, found {id}")
         self._path = path
         self._name = name
         self._is_dataset_root = bool(is_dataset_root)

@@ -272,7 +272,8 @@ def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.In
     if not found:
         known = sorted({index.name for index in indices if not is_system_index(index.name)})
         raise IndexNotFoundError(
-            f"version {manifest.version} of {root} has no index {name!r}; the existing indices are {known}", name=name
+            f"version {manifest.version} of {root} has no index {name!r}; existing indices: {known or 'none'}",
+            name=name,
         )
     return found
 

@@ -177,7 +177,7 @@ def _check_fields(fragment: Fragment, schema: Schema) -> None:
     for file in fragment.files:
         stored = file.columns().keys() - shared
         if seen & stored:
-            raise CorruptDataError(f"fragment {fragment.id}: field {min(seen & stored)} is stored in two data files")
+            raise CorruptDataError(f"fragment {fragment.id}: field id {min(seen & stored)} is stored in two data files")
         seen |= stored
 
 

@@ -175,11 +175,11 @@ def _line_faults(
 def _hint_faults(log: VersionLog, latest: int) -> Iterator[str]:
     path = log.store.join(log.root, VERSIONS_DIRECTORY, VERSION_HINT_NAME)
     try:
-        hint = json.loads(bytes(log.store.get(path)))["version"]
+        hint = int(json.loads(bytes(log.store.get(path)))["version"])
     except NotFoundError:
         return
-    except (ValueError, TypeError, KeyError) as error:
-        yield f"{VERSION_HINT_NAME} is invalid: {error!r}"
+    except (ValueError, TypeError, KeyError):
+        yield f"{VERSION_HINT_NAME} is not a JSON object with the entry 'version', a number"
         return
     if hint > latest:
         yield f"{VERSION_HINT_NAME} contains version {hint}, but the latest version is {latest}"

@@ -91,8 +91,9 @@ class BlobRows:
         missing = wanted[~places.is_found]
         if len(missing):
             raise RowOutOfRangeError(
-                f"row id {int(missing[0])} does not exist: {len(missing)} of the {len(wanted)} requested row ids were "
-                "deleted or never assigned",
+                f"row id {int(missing[0])} does not exist; number of requested row ids: {len(wanted)}, of which "
+                "deleted "
+                f"or never assigned: {len(missing)}",
                 expected=len(wanted),
                 found=len(wanted) - len(missing),
             )

@@ -76,7 +76,9 @@ class ComputedColumns:
         read = [path for path in paths.values() if path is not None]
         used = [] if expressions is None else list(expressions.paths)
         if not read and not used:
-            raise NotSupportedError(f"columns {list(columns)}: no expression uses a column of the table")
+            raise NotSupportedError(
+                f"no expression of the columns {list(columns)} uses a column of the table; at least one must"
+            )
         wanted = schema.project(list(dict.fromkeys(map(_dotted, [*read, *used]))))
         for path in used:
             _check_computable(wanted, path)
@@ -156,5 +158,5 @@ def _check_computable(schema: Schema, path: tuple[str, ...]) -> None:
     """Raise an error for columns with blobs, whose values are not stored in the column."""
     if any(each.is_blob for each in _node_at(schema, index_path(schema, path)).walk()):
         raise NotSupportedError(
-            f"expressions cannot be computed from the blob column {'.'.join(path)!r}; only its name can be used"
+            f"an expression cannot use the blob column {'.'.join(path)!r}; a blob column can only be selected by name"
         )

@@ -265,15 +265,16 @@ def _query_vector(query: Any) -> npt.NDArray[np.float64]:
 def _converted(vectors: npt.NDArray[np.float64], element: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the query vectors in the type in which distances are computed."""
     if element == np.uint8 and not np.all((vectors > -1) & (vectors < 256)):
-        raise InvalidInputError("nearest: the values of a query for uint8 vectors must be from 0 to 255")
+        raise InvalidInputError("nearest: the values of a query for uint8 vectors must be between 0 and 255")
     with np.errstate(over="ignore"):
         return vectors.astype(element).astype(compute_type(element))
 
 
 def _number_of_rows(k: object, limit: int | None) -> int:
-    number = _DEFAULT_K if k is None and limit is None else whole_number("k", limit if k is None else k)
+    name, value = ("limit", limit) if k is None and limit is not None else ("k", _DEFAULT_K if k is None else k)
+    number = whole_number(name, value)
     if number < 1:
-        raise InvalidInputError(f"nearest: k must be at least 1, found {number}")
+        raise InvalidInputError(f"nearest: {name} must be at least 1, found {number}")
     return number
 
 

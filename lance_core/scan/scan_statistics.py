@@ -64,7 +64,7 @@ def checked_callback(callback: Any) -> Callable[[ScanStatistics], object] | None
     """
     if callback is None or callable(callback):
         return callback  # type: ignore[no-any-return]  # mypy narrows Any to a callable with any signature
-    raise InvalidInputError(f"Callback must be callable, found {type(callback).__name__}")
+    raise InvalidInputError(f"scan_stats_callback must be callable, found {type(callback).__name__}")
 
 
 def reporting(

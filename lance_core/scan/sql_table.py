@@ -43,7 +43,7 @@ _REFUSED: Final = (
     "Error during planning: DML not supported",
     "Error during planning: Statement not supported",
 )
-"""How DataFusion's messages about statements that do not only read begin."""
+"""The beginnings of DataFusion's messages about statements that do more than read."""
 
 _ONLY_QUERIES: Final = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
 

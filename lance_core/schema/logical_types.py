@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
@@ -150,7 +151,8 @@ def arrow_type(field: Field) -> pa.DataType:
         entries = _only_child(field)
         if not entries.is_struct or len(entries.children) != 2:
             raise CorruptDataError(
-                f"the child of map field {field.name!r} must be a struct of key and value, found {entries}"
+                f"the child of map field {field.name!r} must be a struct of key and value, found type "
+                f"{_shown(entries.logical_type)} with {counted(len(entries.children), 'child', 'children')}"
             )
         key, value = entries.children
         if key.logical_type == "null":

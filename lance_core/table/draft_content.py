@@ -164,5 +164,5 @@ class DraftContent:
     def _field(self, field_id: int) -> pb_file.Field:
         field = next((field for field in self._message.fields if field.id == field_id), None)
         if field is None:
-            raise SchemaMismatchError(f"version {self.version - 1} has no field {field_id}", field=field_id)
+            raise SchemaMismatchError(f"version {self.version - 1} has no field with id {field_id}", field=field_id)
         return field

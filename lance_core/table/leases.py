@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LEASE_PREFIX", "TagsInForce", "expiry_ns", "lease_metadata", "lease_path"]
 
 LEASE_PREFIX: Final = "lease."
-"""How the names of leases begin."""
+"""Prefix of the names of leases."""
 
 _EXPIRES_AT: Final = "lance.lease.expires_at"
 _HOLDER: Final = "lance.lease.holder"

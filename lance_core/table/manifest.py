@@ -217,7 +217,7 @@ class Manifest:
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(
                 f"version {self.version}: a table in format {own.value} must not have the feature flag that allows "
-                "data files of different versions"
+                "data files of different formats"
             )
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)

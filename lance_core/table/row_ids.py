@@ -144,7 +144,8 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
                 found = next(parts, None)
                 if found is None:
                     raise CorruptDataError(
-                        f"{sum(counts)} rows were rewritten, but the fragments that contained them have fewer row ids",
+                        "the fragments that contained the rewritten rows have fewer row ids than rows; "
+                        f"expected {sum(counts)}, found {sum(counts) - missing}",
                         expected=sum(counts),
                         found=sum(counts) - missing,
                     )

@@ -161,9 +161,9 @@ def checked_uuid(text: str) -> str:
     try:
         canonical = str(uuid_module.UUID(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"malformed transaction uuid {text!r}") from error
+        raise InvalidInputError(f"malformed transaction UUID {text!r}") from error
     if canonical != text:
-        raise InvalidInputError(f"transaction uuid {text!r} must be in canonical form, {canonical!r}")
+        raise InvalidInputError(f"transaction UUID {text!r} must be in canonical form, {canonical!r}")
     return canonical
 
 

@@ -176,8 +176,8 @@ def _check_new_rows(view: TableView, planner: DeletePlanner, fragments: Sequence
     found = planner.plan(view, fragments)
     if found.rows_deleted != found.rows_before:
         raise InvalidInputError(
-            f"{found.rows_before - found.rows_deleted} of {found.rows_before} new rows do not match the predicate "
-            f"{found.predicate!r}, so the next replacement would not find them",
+            f"all new rows must match the predicate {found.predicate!r}, so that the next replacement finds them; "
+            f"number of new rows: {found.rows_before}, of which matching: {found.rows_deleted}",
             predicate=found.predicate,
             expected=found.rows_before,
             found=found.rows_deleted,

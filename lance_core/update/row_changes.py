@@ -77,7 +77,8 @@ class RowChanges:
         versions = {part.read_version for part in parts}
         if len(versions) != 1:
             raise InvalidInputError(
-                f"row changes must be based on one version, found {sorted(versions)}", argument="results"
+                f"row changes must be based on one version, found {sorted(versions) or 'no changes'}",
+                argument="results",
             )
         found: dict[int, BitMap] = {}
         for part in parts:

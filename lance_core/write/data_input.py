@@ -63,7 +63,10 @@ def _to_reader(data: ReaderLike, schema: pa.Schema | None) -> pa.RecordBatchRead
         return pa.RecordBatchReader.from_stream(data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
         return _from_batches(iter(data), schema)
-    raise InvalidTypeError(f"data of type {type(data).__name__} cannot be written")
+    raise InvalidTypeError(
+        f"data of type {type(data).__name__} cannot be written; expected a table, batches, a reader, a dataset, a data "
+        "frame, a dict, or a list of rows"
+    )
 
 
 def _is_from(library: str, data: object, *names: str) -> bool:
@@ -129,7 +132,7 @@ def _cast_batches(batches: Iterator[object], schema: pa.Schema) -> Iterator[pa.R
 
 def _checked(item: object) -> pa.RecordBatch:
     if not isinstance(item, pa.RecordBatch):
-        raise InvalidTypeError(f"expected a RecordBatch, found {type(item).__name__}")
+        raise InvalidTypeError(f"each item of the data must be a pyarrow.RecordBatch, found {type(item).__name__}")
     return item
 
 

@@ -213,7 +213,9 @@ def _arrow_type(annotation: Any, field: Any) -> pa.DataType:
     if get_origin(annotation) in _LISTS:
         items = get_args(annotation)
         if not items:
-            raise InvalidTypeError(f"the items of a field of type {annotation} have no type", argument="model")
+            raise InvalidTypeError(
+                f"the items of a field of type {inspect.formatannotation(annotation)} have no type", argument="model"
+            )
         return pa.list_(_arrow_type(items[0], field))
     if _is_subclass(annotation, FixedSizeListMixin):
         vector = pa.list_(annotation.value_arrow_type(), annotation.dim())
@@ -226,7 +228,9 @@ def _arrow_type(annotation: Any, field: Any) -> pa.DataType:
         return pa.timestamp("us", tz=get_extras(field, "tz"))
     found = _SCALARS.get(annotation) if inspect.isclass(annotation) else None
     if found is None:
-        raise InvalidTypeError(f"no Arrow type is known for a field of type {annotation}", argument="model")
+        raise InvalidTypeError(
+            f"no Arrow type is known for a field of type {inspect.formatannotation(annotation)}", argument="model"
+        )
     return found
 
 

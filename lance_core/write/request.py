@@ -144,7 +144,7 @@ def _progress(progress: FragmentWriteProgress | None) -> FragmentWriteProgress |
     if progress is None or (hasattr(progress, "begin") and hasattr(progress, "complete")):
         return progress
     raise InvalidTypeError(
-        f"progress must be a FragmentWriteProgress, found {type(progress).__name__}", argument="progress"
+        f"progress must have the methods begin and complete, found {type(progress).__name__}", argument="progress"
     )
 
 

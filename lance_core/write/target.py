@@ -164,7 +164,9 @@ def _find(bases: Sequence[BasePath], name: str) -> BasePath:
         if base.name == name or base.path == name or base.path == _recorded(name):
             return base
     known = sorted(base.name or base.path for base in bases)
-    raise InvalidInputError(f"unknown target base {name!r}; the table has: {known}", argument="target_bases")
+    raise InvalidInputError(
+        f"unknown target base {name!r}; the table has: {known or 'no bases'}", argument="target_bases"
+    )
 
 
 def _recorded(name: str) -> str | None:

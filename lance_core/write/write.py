@@ -267,7 +267,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
             "the rows again"
         )
         raise RetryableCommitConflictError(
-            f"{log.uri}: as of version {latest.version}, {reason}",
+            f"{log.uri}: cannot append to version {latest.version}: {reason}",
             path=log.root,
             version=latest.version,
         )

@@ -87,7 +87,7 @@ def test_source_of_a_different_format_keeps_no_declared_value() -> None:
         ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, found 0"),
         ({"vector_columns": {"v": 0}}, r"vector_columns\['v'\] must be at least 1"),
         ({"data_storage_version": "2"}, "trips: dataset trips: unknown data storage version '2'"),
-        ({"data_storage_version": "2.3"}, r"trips: writing data files of version 2\.3 is not supported"),
+        ({"data_storage_version": "2.3"}, r"trips: writing data files in format 2\.3 is not supported"),
     ],
 )
 def test_an_invalid_run_configuration_raises_an_error_that_names_the_value(config, message) -> None:

@@ -430,7 +430,11 @@ def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> 
     for missing in (1, 77):
         with pytest.raises(ValueError, match=f"ID {missing}"):
             theirs.take_blobs("b", ids=[0, missing])
-        with pytest.raises(RowOutOfRangeError, match=rf"row id {missing} does not exist: 1 of the 2"):
+        with pytest.raises(
+            RowOutOfRangeError,
+            match=rf"row id {missing} does not exist; number of requested row ids: 2, of which deleted or "
+            r"never assigned: 1",
+        ):
             ours.take_blobs("b", ids=[0, missing])
 
 

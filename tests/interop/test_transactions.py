@@ -239,7 +239,7 @@ def test_an_index_can_be_dropped_by_name(indexed: str) -> None:
     assert [each.name for each in dataset.describe_indices()] == ["words"]
     assert [each.name for each in lance.dataset(indexed).describe_indices()] == ["words"]
     assert lance.dataset(indexed).to_table(filter="a = 7").num_rows == 1
-    with pytest.raises(IndexNotFoundError, match=r"no index 'a_idx'; the existing indices are \['words'\]"):
+    with pytest.raises(IndexNotFoundError, match=r"no index 'a_idx'; existing indices: \['words'\]"):
         dataset.drop_index("a_idx")
     with pytest.raises(RuntimeError):
         lance.dataset(indexed).drop_index("a_idx")

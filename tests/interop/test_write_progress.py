@@ -73,7 +73,7 @@ def test_write_whose_progress_callback_fails_leaves_no_files(tmp_path: Path, eve
 
 
 def test_progress_object_without_the_required_methods_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InvalidTypeError, match="progress must be a FragmentWriteProgress, found object"):
+    with pytest.raises(InvalidTypeError, match="progress must have the methods begin and complete, found object"):
         lance_core.write_dataset(ROWS, tmp_path / "t", progress=object())
     assert not (tmp_path / "t").exists()
 

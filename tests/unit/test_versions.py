@@ -70,9 +70,9 @@ def test_invalid_file_version_number_pairs_raise_corrupt_data(pair: tuple[int, i
 def test_every_file_version_except_2_3_is_readable_and_writable() -> None:
     for version in LanceFileVersion:
         if version is LanceFileVersion.V2_3:
-            with pytest.raises(UnsupportedVersionError, match=r"reading data files of version 2\.3"):
+            with pytest.raises(UnsupportedVersionError, match=r"reading data files in format 2\.3"):
                 version.require_readable()
-            with pytest.raises(UnsupportedVersionError, match=r"writing data files of version 2\.3"):
+            with pytest.raises(UnsupportedVersionError, match=r"writing data files in format 2\.3"):
                 version.require_writable()
         else:
             assert version.require_readable() is version.require_writable() is version

@@ -1,4 +1,4 @@
-"""Reads the top-level fields of files of version 2.1 and later.
+"""Reads the top-level fields of files in format 2.1 and later.
 
 A field is read in segments of rows. Decoders of pages request parts of buffers, which are converted to ranges of the
 file. Parts that are close together are fetched as one extent. If the store maps files, an extent costs nothing until

@@ -143,7 +143,7 @@ class LegacyMetadataReader:
         unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
         if unknown and self.schema.fields:
             raise CorruptDataError(
-                f"{self.path}: the manifest lists field {unknown[0]}, which the file does not have", path=self.path
+                f"{self.path}: the manifest lists field id {unknown[0]}, which the file does not have", path=self.path
             )
 
     def dictionary(self, field: Field) -> pa.Array:
@@ -189,7 +189,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the batch offsets are not in ascending order starting at 0")
+            raise self._corrupt(f"the batch offsets do not start at 0, decrease, or exceed {MAX_ROWS}")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:

@@ -70,7 +70,7 @@ class PageTable:
         row = self.own_ids.get(field_id, field_id) - self.first_id
         if not 0 <= row < len(self.positions):
             raise CorruptDataError(
-                f"the page table has fields {self.first_id} to {self.first_id + len(self.positions) - 1}, "
-                f"but not field {field_id}"
+                f"the page table has no entry for field id {field_id}; it has "
+                f"{counted(len(self.positions), 'entry', 'entries')}, starting with field id {self.first_id}"
             )
         return self.positions[row], self.lengths[row]

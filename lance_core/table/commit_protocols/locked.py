@@ -43,9 +43,7 @@ class LockedCreate(CommitProtocol):
     def __init__(self, lock: Callable[[int], AbstractContextManager[object]]) -> None:
         """Initialize without locking anything."""
         if not callable(lock):
-            raise InvalidTypeError(
-                f"commit_lock must be a function, found {type(lock).__name__}", argument="commit_lock"
-            )
+            raise InvalidTypeError(f"commit_lock must be callable, found {type(lock).__name__}", argument="commit_lock")
         self._lock = lock
 
     def require(self, places: VersionPlaces) -> None:

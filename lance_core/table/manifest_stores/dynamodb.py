@@ -215,7 +215,10 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
         version, path = int(item["version"]["N"]), item["path"]["S"]
         num_bytes = int(item.get("size", {}).get("N", 0))
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"the external manifest store has an incomplete row for {base}: {error!r}") from error
+        raise CorruptDataError(
+            f"the external manifest store has a malformed row for {base}; expected a path, and numbers as "
+            "version and size"
+        ) from error
     if not path.startswith(f"{base}/"):
         raise CorruptDataError(
             f"the external manifest store's row for version {version} of {base} has the invalid path {path!r:.200}"

@@ -163,7 +163,7 @@ def _check_new(index: pb_table.IndexMetadata, field_ids: set[int], base_ids: set
     missing = [] if is_system_index(index.name) else [each for each in index.fields if each not in field_ids]
     if missing:
         raise SchemaMismatchError(
-            f"index {index.name!r} covers field {missing[0]}, which does not exist in version {version}",
+            f"index {index.name!r} covers field id {missing[0]}, which does not exist in version {version}",
             field=missing[0],
         )
     if index.HasField("base_id") and index.base_id not in base_ids:

@@ -54,7 +54,7 @@ def check_new_fragments(
         field_ids = field_ids | HIDDEN_FIELD_IDS
     places: set[tuple[int | None, str]] = set()
     for index, fragment in enumerate(fragments):
-        where = f"new fragment {index}"
+        where = f"the new fragment at index {index}"
         here = {(file.base_id, file.path) for file in fragment.files}
         if not places.isdisjoint(here):
             raise InvalidInputError(

@@ -35,6 +35,7 @@ from lance_core.table.rewritten_indices import with_rewritten_indices
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 from lance_core.transactions.operations.parts import RewriteGroup
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -267,7 +268,8 @@ def _check_rows(group: RewriteGroup, index: int) -> None:
     found = sum(fragment.num_live_rows for fragment in group.new_fragments)
     if expected != found:
         raise InvalidInputError(
-            f"rewrite group {index}: the old fragments have {expected} live rows, but the new fragments have {found}",
+            f"rewrite group {index}: the old fragments have {counted(expected, 'live row')}, but the new fragments "
+            f"have {found}",
             expected=expected,
             found=found,
         )

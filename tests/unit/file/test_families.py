@@ -66,5 +66,5 @@ def test_check_columns_with_a_column_missing_from_the_file_raises_corrupt_data(v
         writer.finish()
     reader = FileReader.open(store, "f")
     reader.check_columns({0: 0, 1: 1})
-    with pytest.raises(CorruptDataError, match=r"lists (field|column index) 2"):
+    with pytest.raises(CorruptDataError, match=r"lists (field id|column index) 2"):
         reader.check_columns({0: 0, 2: 2})

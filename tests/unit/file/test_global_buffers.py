@@ -60,7 +60,7 @@ def test_misplaced_global_buffers_raise_corrupt_data(pair: tuple[int, int], mess
 
 
 def test_global_buffer_table_of_the_wrong_size_raises_corrupt_data() -> None:
-    with pytest.raises(CorruptDataError, match="2 entries are declared"):
+    with pytest.raises(CorruptDataError, match="expected 32 for 2 entries"):
         parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f", 159)
 
 

@@ -20,7 +20,7 @@ FILE = {"path": "x.lance", "fields": [0], "column_indices": [0], "file_major_ver
         ({"fragments": [{"id": 2}, {"id": 2}]}, "lists two fragments with id 2"),
         ({"fragments": [{"id": 2}], "max_fragment_id": 1}, "max_fragment_id is 1, but the highest fragment id is 2"),
         ({"fields": [{"id": 0, "name": "a", "parent_id": 3, "logical_type": "int64"}]}, "parent 3"),
-        ({"fragments": [{"files": [FILE, FILE]}]}, "field 0 is stored in two data files"),
+        ({"fragments": [{"files": [FILE, FILE]}]}, "field id 0 is stored in two data files"),
         ({"fragments": [{"files": [{**FILE, "column_indices": []}]}]}, r"number of field ids \(1\) differs"),
     ],
 )

@@ -128,7 +128,7 @@ def test_every_writing_method_takes_the_commit_lock(tmp_path: Path) -> None:
 
 def test_commit_lock_that_is_not_callable_raises_invalid_type(tmp_path: Path) -> None:
     for lock in ("a lock", 7):
-        with pytest.raises(InvalidTypeError, match="commit_lock must be a function"):
+        with pytest.raises(InvalidTypeError, match="commit_lock must be callable"):
             lance_core.write_dataset(ROWS, tmp_path / "t", commit_lock=lock)
 
 

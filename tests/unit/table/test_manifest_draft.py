@@ -308,5 +308,5 @@ def test_metadata_of_unknown_fields_is_refused() -> None:
     draft = ManifestDraft(_previous())
     draft.set_field_metadata(1, {"a": b"1"})
     assert draft.field_metadata(1) == {"a": b"1"}
-    with pytest.raises(InvalidInputError, match="no field 9"):
+    with pytest.raises(InvalidInputError, match="no field with id 9"):
         draft.field_metadata(9)

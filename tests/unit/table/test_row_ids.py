@@ -67,5 +67,5 @@ def test_damaged_row_lineage_raises_corrupt_data(name: str) -> None:
 
 
 def test_more_rewritten_rows_than_row_ids_raises_corrupt_data() -> None:
-    with pytest.raises(CorruptDataError, match="contained them have fewer row ids"):
+    with pytest.raises(CorruptDataError, match="rewritten rows have fewer row ids than rows"):
         carry_row_ids([(old(3, first=0, version=1), deleted())], [fragment(2), fragment(3)])

@@ -226,7 +226,7 @@ def test_config_update_changes_only_config_and_metadata() -> None:
 
 
 def test_metadata_updates_of_unknown_fields_and_keys_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="no field 9"):
+    with pytest.raises(InvalidInputError, match="no field with id 9"):
         UpdateConfig(field_metadata={9: MapUpdate(entries={})}).apply(on(_table()))
     current = _table()
     current.message.fields[0].metadata["lance-schema:unenforced-primary-key"] = b"true"

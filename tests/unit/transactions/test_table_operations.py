@@ -61,7 +61,7 @@ def test_indices_are_added_and_dropped() -> None:
 
 
 def test_index_on_a_dropped_field_is_refused() -> None:
-    with pytest.raises(SchemaMismatchError, match="'x' covers field 8, which does not exist in version 3"):
+    with pytest.raises(SchemaMismatchError, match="'x' covers field id 8, which does not exist in version 3"):
         CreateIndex(new_indices=(index("x", (8,), {0}),)).apply(on(table(part(0))))
 
 

@@ -43,7 +43,7 @@ def test_append_and_overwrite_transactions_round_trip(operation: Append | Overwr
 
 @pytest.mark.parametrize("uuid", ["", "x", UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", None])
 def test_transaction_with_a_malformed_uuid_is_refused(uuid: str) -> None:
-    with pytest.raises(InvalidInputError, match="uuid"):
+    with pytest.raises(InvalidInputError, match="transaction UUID"):
         Transaction(read_version=0, operation=Append(fragments=()), uuid=uuid).serialize()
 
 
