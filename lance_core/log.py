@@ -24,7 +24,7 @@ def get_python_log_level(rust_log_level: str) -> str:
 
 
 def get_log_level() -> str:
-    """Return the level in the environment variable ``LANCE_LOG``; "INFO" if it names only the levels of modules."""
+    """Return the level in the environment variable ``LANCE_LOG``; "INFO" if it is unset or names only modules."""
     levels = [
         level for level in os.environ.get(ENV_NAME_PYLANCE_LOGGING_LEVEL, "").upper().split(",") if "=" not in level
     ]
@@ -45,7 +45,7 @@ def set_logger(
         name: name of the logger; by default, the parent of all loggers of the library.
         level: level of the logger and of the handler.
         format_string: format of a message; None for one with time, level, file, and line.
-        log_handler: the handler; None for the file.
+        log_handler: the handler; None for one that writes to the file.
     """
     handler = logging.FileHandler(file_path or "pylance.log") if log_handler is None else log_handler
     handler.setLevel(level)

@@ -18,7 +18,7 @@
   commits their results. :class:`DeleteTasks`, :class:`MergePlanner`, and :class:`ColumnTasks` do the same for a delete,
   a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
 * *Scans*: :func:`scan_row_range` reads a range of the rows of a fragment, so that several processes can share one.
-* *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
+* *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a user-defined store.
 * *Indices*: :func:`index_coverage` tells which rows the indices of a version cover; :func:`branch_indices` moves
   indices that another program built on a branch.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
@@ -278,7 +278,7 @@ def declared_schema(rows: pa.Schema, *, upgrades_blobs: bool) -> pa.Schema:
     Args:
         rows: schema of the rows, as they are given to :func:`~lance_core.write_fragments`.
         upgrades_blobs: whether binary columns with ``lance-encoding:blob`` are declared as ``lance.blob.v2``, as all
-            writes do in a new table of format 2.2.
+            writes do in a new table in format 2.2.
     """
     return pa.schema([declared_column(column, upgrades_blobs=upgrades_blobs) for column in rows], rows.metadata)
 

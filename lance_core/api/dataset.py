@@ -615,14 +615,13 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 that tune the search of an index have no effect.
             prefilter: whether the filter of a search is applied before the search. By default, it is applied to the
                 rows that were found.
-            disable_scoring_autoprojection: whether ``_distance`` is returned only if it is among the columns.
+            disable_scoring_autoprojection: whether ``_distance`` is returned only if ``columns`` contains it.
             scan_stats_callback: a function that receives ``ScanStatistics`` after the last batch; its errors are
                 logged. Counting rows does not call it.
 
-        How the other columns of matching rows are read depends on their number, and the order of rows only on
-        ``order_by``. So
-        ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are checked, but
-        have no effect. The arguments for indices have no effect either. All other arguments are rejected.
+        The order of the rows depends only on ``order_by``, and how columns are read only on the number of matching
+        rows. ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are therefore
+        checked, but have no effect. The arguments for indices have no effect either. All other arguments are rejected.
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
@@ -1260,8 +1259,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Raises:
             InvalidTypeError: a change is not a dictionary, or a value has the wrong type.
             InvalidInputError: a change has no path, changes nothing, or has an unknown key.
-            SchemaMismatchError: a column does not exist, contains nulls and cannot be made non-nullable, cannot be cast
-                to a type, or contains a value that does not fit.
+            SchemaMismatchError: a column does not exist, contains nulls although it would become non-nullable, cannot
+                be cast to a type, or contains a value that does not fit.
             InvalidSchemaError: a new name is repeated, reserved, or contains a dot.
             NotSupportedError: the table cannot store a type, or has format 0.1 and a type would change.
             TooMuchWriteContentionError: every attempt conflicted with another writer.
@@ -1398,13 +1397,13 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             base_store_params: as for :meth:`commit`.
             commit_timeout: as for :meth:`commit`.
 
+        Returns:
+            The new version and the transaction that created it.
+
         Raises:
             NotSupportedError: a transaction is not an append.
             InvalidInputError: the list of transactions is empty, or the fragments are not compatible with the dataset.
             LanceError: as for :meth:`commit`.
-
-        Returns:
-            The new version and the transaction that created it.
         """
         merged = merge_appends(list(transactions))
         dataset = LanceDataset.commit(
@@ -1558,15 +1557,16 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         once they are at least 7 days old.
 
         Args:
-            older_than: remove only versions older than this. If none of ``older_than``, ``retain_versions``, and
-                ``versions`` is given, versions older than two weeks are removed.
-            retain_versions: number of newest versions to keep.
+            older_than: remove only versions that were created longer ago than this. If none of ``older_than``,
+                ``retain_versions``, and ``versions`` is given, versions older than two weeks are removed.
+            retain_versions: remove only versions that are not among this number of newest versions.
             delete_unverified: whether to remove files that no version has ever referenced, regardless of their age.
                 Safe only if no other process writes to the dataset.
-            error_if_tagged_old_versions: whether to fail if a tagged version matches, instead of keeping it.
-            delete_rate_limit: maximum number of deletions per second.
-            versions: remove only these versions.
-            delete_concurrency: maximum number of concurrent deletions.
+            error_if_tagged_old_versions: whether to raise an error if a tagged version matches the options. If False,
+                tagged versions are kept without an error.
+            delete_rate_limit: maximum number of files to delete per second; None means no limit.
+            versions: remove only versions with these numbers.
+            delete_concurrency: maximum number of files to delete at the same time.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches and
@@ -1606,8 +1606,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             error_if_tagged_old_versions: see :meth:`cleanup_old_versions`.
             delete_rate_limit: has no effect.
             versions: see :meth:`cleanup_old_versions`.
-            include_files: whether to list the files.
-            max_files: maximum number of files to list.
+            include_files: whether the description lists the files to remove.
+            max_files: maximum number of files in the list.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches and
@@ -1705,7 +1705,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
     ) -> Self:
-        """Create a branch: a separate line of versions that starts from a version of this dataset.
+        """Create a branch: a separate history of versions that starts from a version of this dataset.
 
         The branch's first version has the same number as the source version. No file is copied.
 

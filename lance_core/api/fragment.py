@@ -108,7 +108,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             schema: as for :func:`lance_core.write_fragments`, as are the other arguments.
 
         Raises:
-            InvalidInputError: there are no rows.
+            InvalidInputError: there are no rows, or more rows than a fragment can have.
             SchemaMismatchError: the mode is "append", but the schema of the rows does not match the dataset's.
             StorageError: a storage operation failed; the file was removed.
         """
@@ -390,7 +390,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         return None if left is None else fragment_from_record(left)
 
     def delete_rows(self, offsets: Iterable[int]) -> FragmentMetadata | None:
-        """Delete the rows of this fragment at some positions.
+        """Delete the rows of this fragment at the given positions.
 
         Writes a deletion file, but creates no version; commit the result with :class:`LanceOperation.Delete`.
 

@@ -123,7 +123,8 @@ class MergeInsertBuilder(PylanceClass):
         """Set how often the merge is planned again after a conflict with another writer; the default is 10.
 
         Raises:
-            InvalidInputError: the number is negative. InvalidTypeError: the number is not a whole number.
+            InvalidInputError: the number is negative.
+            InvalidTypeError: the number is not a whole number.
         """
         self._policy = RetryPolicy(max_retries, self._policy.timeout)
         self._policy.check()
@@ -133,7 +134,8 @@ class MergeInsertBuilder(PylanceClass):
         """Set the time after which the merge is not planned again; the default is 30 seconds.
 
         Raises:
-            InvalidInputError: the time is negative. InvalidTypeError: the time is not a timedelta.
+            InvalidInputError: the time is negative.
+            InvalidTypeError: the time is not a timedelta.
         """
         self._policy = RetryPolicy(self._policy.retries, timeout)
         self._policy.check()
@@ -143,7 +145,8 @@ class MergeInsertBuilder(PylanceClass):
         """Set the format of the new data files, such as "2.2"; the default is that of the dataset.
 
         Raises:
-            InvalidInputError: the format is unknown. InvalidTypeError: the format is not a string.
+            InvalidInputError: the format is unknown.
+            InvalidTypeError: the format is not a string.
         """
         self._data_storage_version = version
         self._write_request()

@@ -77,10 +77,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
             column by default.
         max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
-        progress: is notified of every fragment that is started or completed.
+        progress: an object that is notified of every fragment that is started or completed.
         storage_options: credentials and settings of the store.
-        max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
-            versions.
+        max_rows_per_group: number of rows in each batch of a data file in format 0.1; has no effect in other formats.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
             If None, the version that the dataset uses, or "2.2" for a new dataset. An append may use a different
             version from the existing files, except that 0.1 cannot be mixed with other versions.

@@ -111,8 +111,8 @@ class DatasetOptimizer(PylanceClass):
 
         Args:
             target_rows_per_fragment: fragments with fewer rows than this are merged. 1024 * 1024 by default.
-            max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
-                versions. 1024 by default.
+            max_rows_per_group: number of rows in each batch of a data file in format 0.1; has no effect in other
+                formats. 1024 by default.
             max_bytes_per_file: approximate size in bytes at which a new file is closed.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many
@@ -126,8 +126,8 @@ class DatasetOptimizer(PylanceClass):
             max_source_rows: maximum number of live rows to rewrite.
             max_source_bytes: maximum size of the data files to rewrite, in bytes.
             excluded_fragment_ids: ids of fragments that are not rewritten.
-            data_storage_version: version of the new files; by default, the table's version. It may differ from the
-                version of the existing files, except that 0.1 cannot be mixed with other versions.
+            data_storage_version: format of the new files; by default, the table's format. It may differ from the
+                format of the existing files, except that 0.1 cannot be mixed with other formats.
             target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
                 this size. Not an argument in pylance.
             transaction_properties: properties to record in the transaction. Not an argument in pylance.

@@ -77,10 +77,10 @@ class CompactionOptions(TypedDict, total=False):
         num_threads: number of tasks that run concurrently.
         batch_size: number of rows to read at a time.
         compaction_mode: "reencode", or "try_binary_copy", which has the same effect in this library.
-        data_storage_version: version of the new files; by default, the table's version. It may differ from the version
-            of the existing files, except that 0.1 cannot be mixed with other versions.
+        data_storage_version: format of the new files; by default, the table's format. It may differ from the format
+            of the existing files, except that 0.1 cannot be mixed with other formats.
         defer_index_remap: not supported.
-        max_rows_per_group: number of rows in each batch of a data file of version 0.1. 1024 by default.
+        max_rows_per_group: number of rows in each batch of a data file in format 0.1. 1024 by default.
         io_buffer_size: has no effect.
         binary_copy_read_batch_bytes: has no effect.
     """

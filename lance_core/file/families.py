@@ -65,7 +65,7 @@ def open_metadata(
 
     Args:
         tail: the open file, with its last bytes already read.
-        field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do not
+        field_ids: ids of the file's fields as recorded in the manifest; required for files in format 0.1 that do not
             contain the first fields of their table.
         page_states: cache for page information found while reading rows; None for a cache used by this file only.
 

@@ -95,7 +95,7 @@ class FileReader:
             store: the store that contains the file.
             path: path of the file in the store.
             num_bytes: size of the file in bytes, as recorded in manifests; None if unknown.
-            field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
+            field_ids: ids of the file's fields as recorded in the manifest; required for files in format 0.1 that do
                 not contain the first fields of their table.
             page_states: cache for page information found while reading rows; None for a cache used by this reader only.
                 A reader with a cache is kept by the owner of the cache, so it keeps no mapping of the file.

@@ -89,12 +89,12 @@ class Bitmap(MutableSet[int]):
         return NotImplemented if operand is None else bool(self._bits > operand)
 
     def __and__(self, other: Iterable[int]) -> Bitmap:
-        """Return the common values."""
+        """Return the values that this set and the other iterable have in common."""
         operand = _operand(other)
         return NotImplemented if operand is None else _of(self._bits & operand)
 
     def __or__(self, other: Iterable[Any]) -> Bitmap:
-        """Return the values of both."""
+        """Return the values of this set and those of the other iterable."""
         operand = _operand(other)
         return NotImplemented if operand is None else _of(self._bits | operand)
 
@@ -104,7 +104,7 @@ class Bitmap(MutableSet[int]):
         return NotImplemented if operand is None else _of(self._bits - operand)
 
     def __xor__(self, other: Iterable[Any]) -> Bitmap:
-        """Return the values that only one of the two contains."""
+        """Return the values that are in this set or in the other iterable, but not in both."""
         operand = _operand(other)
         return NotImplemented if operand is None else _of(self._bits ^ operand)
 
@@ -138,11 +138,11 @@ class Bitmap(MutableSet[int]):
         return self
 
     def intersection(self, other: Iterable[int]) -> Bitmap:
-        """Return the common values."""
+        """Return the values that this set and the other iterable have in common."""
         return _of(self._bits & _bits(other))
 
     def union(self, other: Iterable[int]) -> Bitmap:
-        """Return the values of both."""
+        """Return the values of this set and those of the other iterable."""
         return _of(self._bits | _bits(other))
 
     def difference(self, other: Iterable[int]) -> Bitmap:
@@ -150,7 +150,7 @@ class Bitmap(MutableSet[int]):
         return _of(self._bits - _bits(other))
 
     def symmetric_difference(self, other: Iterable[int]) -> Bitmap:
-        """Return the values that only one of the two contains."""
+        """Return the values that are in this set or in the other iterable, but not in both."""
         return _of(self._bits ^ _bits(other))
 
     def issubset(self, other: Iterable[int]) -> bool:
@@ -162,7 +162,7 @@ class Bitmap(MutableSet[int]):
         return bool(self._bits >= _bits(other))
 
     def isdisjoint(self, other: Iterable[Any]) -> bool:
-        """Return whether there are no common values."""
+        """Return whether this set and the other iterable have no values in common."""
         return not self._bits.intersect(_bits(other))
 
     def copy(self) -> Bitmap:

@@ -145,7 +145,7 @@ class Field:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the field has its own column in a data file of version 2.1 or later."""
+        """Whether the field has its own column in a data file in format 2.1 or later."""
         return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:

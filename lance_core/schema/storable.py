@@ -24,7 +24,7 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) In version 0.1, they are stored as unpacked structs. (2) In version 0.1, dictionaries of floats can be read but not
+(1) In format 0.1, they are stored as unpacked structs. (2) In format 0.1, dictionaries of floats can be read but not
 written, because pylance writes them but then cannot open the table. Types that no version supports have no logical
 type; see :mod:`lance_core.schema.logical_types`.
 
