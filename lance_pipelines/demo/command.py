@@ -65,7 +65,7 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
             if stay:
                 console.print(f"The web interface is at {server.url}; press Ctrl-C to stop.")
                 _wait_for_interrupt()
-    except LanceError as error:
+    except (LanceError, OSError) as error:
         console.print(f"[red]Demonstration failed:[/red] {error}", soft_wrap=True)
         sys.exit(1)
 

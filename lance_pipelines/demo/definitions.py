@@ -32,11 +32,22 @@ from lance_pipelines.maintenance.policy import (
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.settings import Settings
 
-__all__ = ["DATASETS", "DOWNSTREAM", "EVENTS", "POLICY", "PROFILES", "defs", "demo_definitions", "landing_directory"]
+__all__ = [
+    "AUTOMATION_SENSOR",
+    "DATASETS",
+    "DOWNSTREAM",
+    "EVENTS",
+    "POLICY",
+    "PROFILES",
+    "defs",
+    "demo_definitions",
+    "landing_directory",
+]
 
 EVENTS: Final = "events"
 PROFILES: Final = "profiles"
 DATASETS: Final = (EVENTS, PROFILES)
+AUTOMATION_SENSOR: Final = "automation_sensor"
 DOWNSTREAM: Final = {EVENTS: "event_counts", PROFILES: "profile_counts"}
 
 POLICY: Final = MaintenancePolicy(
@@ -100,7 +111,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
         _row_counts(PROFILES, "plan", settings.dataset_uri(PROFILES)),
     ]
     conditions = dg.AutomationConditionSensorDefinition(
-        "automation_sensor",
+        AUTOMATION_SENSOR,
         target=downstream,
         default_status=dg.DefaultSensorStatus.RUNNING,
         minimum_interval_seconds=_INTERVAL_SECONDS,

@@ -24,7 +24,15 @@ import pyarrow as pa
 import lance_core
 from lance_core.errors import LanceError
 from lance_pipelines.demo.batches import DELETES, HOURS, ExpectedRows, events, profiles, query_vector, write_batch
-from lance_pipelines.demo.definitions import DATASETS, DOWNSTREAM, EVENTS, POLICY, PROFILES, landing_directory
+from lance_pipelines.demo.definitions import (
+    AUTOMATION_SENSOR,
+    DATASETS,
+    DOWNSTREAM,
+    EVENTS,
+    POLICY,
+    PROFILES,
+    landing_directory,
+)
 from lance_pipelines.demo.dev_server import DevServer
 from lance_pipelines.demo.reference_check import is_reference_installed, nearest_by_index, rows_by_version
 from lance_pipelines.demo.snapshot import Snapshot
@@ -271,7 +279,9 @@ class Story:
             )
         for operation in [] if active else operations:
             sensor = _SENSORS[operation]
-            self._tell(f"  waiting for {sensor} ({self._api.last_tick(sensor)}): {self._server.url}/automation")
+            tick = self._api.last_tick(sensor)
+            reason = "" if tick is None else f" ({tick.skip_reason})"
+            self._tell(f"  waiting for {sensor}{reason}: {self._server.url}/automation")
 
     # ── Checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -343,22 +353,17 @@ class Story:
             num_runs = len(downstream_before[dataset])
             self._check(
                 f"{DOWNSTREAM[dataset]} ran {num_runs} times for {num_changes} changes, and never for maintenance",
-                holds=self._downstream_runs()[dataset] == downstream_before[dataset] and num_runs <= num_changes,
+                holds=self._downstream_runs()[dataset] == downstream_before[dataset] and 0 < num_runs <= num_changes,
             )
 
     def _wait_for_downstream(self) -> None:
-        """Wait until a run of each downstream asset has started after the latest change, and all runs have ended."""
+        """Wait until a tick that began after the end of all runs has requested no further run."""
 
         def has_caught_up() -> bool:
-            runs = self._api.runs()
-            if any(run["status"] in _UNFINISHED for run in runs):
+            tick = self._api.last_tick(AUTOMATION_SENSOR)
+            if tick is None or not tick.is_skipped:
                 return False
-            starts = {run["runId"]: run["startTime"] for run in runs}
-            return all(
-                max((starts[run_id] for run_id in self._api.asset_events(name).run_ids), default=0)
-                > self._api.asset_events(dataset).times[0]
-                for dataset, name in DOWNSTREAM.items()
-            )
+            return all(run["endTime"] is not None and run["endTime"] < tick.time for run in self._api.runs())
 
         self._server.wait_until(
             has_caught_up,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lance_core.errors import StorageError
 
-__all__ = ["AssetEvents", "WebApi"]
+__all__ = ["AssetEvents", "Tick", "WebApi"]
 
 _TIMEOUT_SECONDS: Final = 60
 
@@ -25,7 +25,7 @@ mutation Launch($params: ExecutionParams!) { launchRun(executionParams: $params)
 _RUN: Final = "query Run($runId: ID!) { runOrError(runId: $runId) { ... on Run { status } } }"
 _RUNS: Final = """
 query Runs($statuses: [RunStatus!]) { runsOrError(filter: {statuses: $statuses}) {
-  ... on Runs { results { runId jobName status startTime } } } }
+  ... on Runs { results { runId jobName status endTime } } } }
 """
 _START_SENSOR: Final = """
 mutation Start($selector: SensorSelector!) { startSensor(sensorSelector: $selector) {
@@ -37,11 +37,11 @@ query Sensors($selector: RepositorySelector!) { sensorsOrError(repositorySelecto
 """
 _LAST_TICK: Final = """
 query Tick($selector: SensorSelector!) { sensorOrError(sensorSelector: $selector) {
-  ... on Sensor { sensorState { ticks(limit: 1) { skipReason } } } } }
+  ... on Sensor { sensorState { ticks(limit: 1) { timestamp status skipReason } } } } }
 """
 _ASSET_EVENTS: Final = """
 query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on Asset {
-  assetMaterializations { runId timestamp tags { key value } }
+  assetMaterializations { runId tags { key value } }
   assetObservations { tags { key value } } } } }
 """
 
@@ -54,13 +54,26 @@ class AssetEvents:
         materializations: the tags of each materialization.
         observations: the tags of each observation.
         run_ids: the id of the run of each materialization; empty if it has none.
-        times: the time of each materialization, in seconds since 1970.
     """
 
     materializations: list[dict[str, str]]
     observations: list[dict[str, str]]
     run_ids: list[str]
-    times: list[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A tick of a sensor.
+
+    Attributes:
+        time: when it began, in seconds since 1970.
+        is_skipped: whether it has ended and requested no run.
+        skip_reason: why it requested no run; empty if it gave no reason.
+    """
+
+    time: float
+    is_skipped: bool
+    skip_reason: str
 
 
 class WebApi:
@@ -121,7 +134,7 @@ class WebApi:
     def runs(self, *statuses: str) -> list[dict[str, Any]]:
         """Return the runs with one of these statuses, or all runs if none is given.
 
-        Each run has the keys ``runId``, ``jobName``, ``status``, and ``startTime``, in seconds since 1970.
+        Each run has the keys ``runId``, ``jobName``, ``status``, and ``endTime``, in seconds since 1970.
         """
         runs: list[dict[str, Any]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
         return runs
@@ -141,12 +154,17 @@ class WebApi:
         found = self.query(_SENSORS, selector=self._selector)["sensorsOrError"]["results"]
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
-    def last_tick(self, sensor: str) -> str:
-        """Return why the latest tick of a sensor requested no run, or an empty text if there is no such reason."""
+    def last_tick(self, sensor: str) -> Tick | None:
+        """Return the latest tick of a sensor; None if there is none."""
         selector = {**self._selector, "sensorName": sensor}
-        found = self.query(_LAST_TICK, selector=selector)["sensorOrError"]
-        ticks = found.get("sensorState", {}).get("ticks", [])
-        return (ticks[0]["skipReason"] or "") if ticks else ""
+        ticks = self.query(_LAST_TICK, selector=selector)["sensorOrError"].get("sensorState", {}).get("ticks", [])
+        if not ticks:
+            return None
+        return Tick(
+            time=ticks[0]["timestamp"],
+            is_skipped=ticks[0]["status"] == "SKIPPED",
+            skip_reason=ticks[0]["skipReason"] or "",
+        )
 
     def asset_events(self, asset: str) -> AssetEvents:
         """Return the recorded events of an asset; empty if there are none."""
@@ -156,7 +174,6 @@ class WebApi:
             materializations=[_tags(event) for event in materializations],
             observations=[_tags(event) for event in found.get("assetObservations", [])],
             run_ids=[event["runId"] for event in materializations],
-            times=[float(event["timestamp"]) / 1000 for event in materializations],
         )
 
     def query(self, query: str, **variables: Any) -> dict[str, Any]:
