@@ -7,8 +7,8 @@ from typing import Final
 import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, SUMMARY_KEY
+from lance_pipelines.fleet import Fleet
 from lance_pipelines.ingest.declaration import DatasetDeclaration, maintenance_key
-from lance_pipelines.maintenance.fleet import Fleet
 
 __all__ = ["build_fleet_definitions"]
 

@@ -14,11 +14,11 @@ from dagster._core.test_utils import freeze_time
 
 import lance_core
 from lance_core.errors import CorruptDataError
+from lance_pipelines import fleet as fleet_module
 from lance_pipelines.build import build_definitions
+from lance_pipelines.fleet import Fleet
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import job_name, request_config
-from lance_pipelines.maintenance import fleet as fleet_module
-from lance_pipelines.maintenance.fleet import Fleet
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 from tests.support.local_rewriting import write_fragments
 from tests.support.no_spark import NoSpark
