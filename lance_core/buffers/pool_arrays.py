@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["uninitialized"]
 
 _SMALL_BYTES: Final = 64 * 1024
-"""Smaller arrays are allocated by numpy, which is faster."""
+"""Arrays with fewer bytes than this are allocated by numpy, which is faster."""
 
 
 def uninitialized(num_items: int, dtype: np.dtype[Any] | type[np.generic] = np.uint8) -> NDArray[Any]:

@@ -35,7 +35,7 @@ NO_ROW: Final = -1
 """What a lookup returns for a key that no row has."""
 
 _PART_BYTES: Final = 512 * 1024 * 1024
-"""Size of the parts in which rows are kept, so that the offsets of strings do not overflow."""
+"""Size in bytes of the parts in which rows are kept, so that the offsets of strings do not overflow."""
 
 
 class JoinedRows:

@@ -138,8 +138,12 @@ class LanceFileReader:
         rows = row_positions(indices)
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
-        if bool((rows[1:] <= rows[:-1]).any()):
-            raise InvalidInputError("row indices must be strictly ascending")
+        is_out_of_order = rows[1:] <= rows[:-1]
+        if bool(is_out_of_order.any()):
+            at = int(is_out_of_order.argmax())
+            raise InvalidInputError(
+                f"row indices must be strictly ascending, found {int(rows[at + 1])} after {int(rows[at])}"
+            )
         table = self._reader.take(self._schema.fields, rows)
         batches = table.replace_schema_metadata(self._arrow.metadata).to_batches(batch_rows)
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))

@@ -42,7 +42,7 @@ FOOTER: Final = struct.Struct("<QQQIIHH4s")
 FOOTER_BYTES: Final = FOOTER.size
 
 TABLE_ENTRY_BYTES: Final = 16
-"""Size of one (position, size) pair in the column metadata table or the global buffer table."""
+"""Size in bytes of one (position, size) pair in the column metadata table or the global buffer table."""
 
 TAIL_BYTES: Final = 64 * 1024
 """Number of bytes that the first read fetches from the end of a file; usually enough for all metadata."""

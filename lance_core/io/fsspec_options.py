@@ -123,7 +123,7 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
             arguments["account_host"] = urlsplit(endpoint).netloc
         except ValueError:
             # The URL contains an unclosed bracket.
-            raise InvalidInputError("storage option 'azure_storage_endpoint' must be a URL") from None
+            raise InvalidInputError("the Azure endpoint in the storage options must be a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)

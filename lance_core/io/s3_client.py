@@ -49,7 +49,7 @@ _CALL_REQUESTS: Final = 4
 """Maximum number of requests for ranges that are in flight at the same time, and of those of one call of obstore."""
 
 _LARGE_BYTES: Final = 1024 * 1024
-"""Ranges of at least this size are read with separate calls."""
+"""Ranges of at least this many bytes are read with separate calls."""
 
 _MAX_NATIVE_FAILURES: Final = 3
 """After this many failures of obstore, first attempts use signed URLs, unless a request of obstore has succeeded."""

@@ -22,7 +22,7 @@ __all__ = ["SignedUrls"]
 
 _VALID_SECONDS: Final = 3600
 _USED_SECONDS: Final = 900
-"""How long a URL is valid, and how long it is used. Temporary credentials may expire earlier: see :meth:`forget`."""
+"""Seconds for which a URL is valid, and is used. Temporary credentials may expire earlier: see :meth:`forget`."""
 
 _MAX_URLS: Final = 4096
 

@@ -48,7 +48,7 @@ _RUN_ROWS: Final = 1 << 16
 """Maximum number of table rows that are joined at a time."""
 
 _ROW_BYTES: Final = 40
-"""Memory that a join needs for each row of the source, in addition to the keys themselves."""
+"""Memory in bytes that a join needs for each row of the source, in addition to the keys themselves."""
 
 _MAX_INT32: Final = (1 << 31) - 1
 

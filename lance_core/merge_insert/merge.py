@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 28
-"""Maximum size of the source rows, and of their keys, that are held in memory."""
+"""Maximum size in bytes of the source rows, and of their keys, that are held in memory."""
 
 
 @dataclass(frozen=True, slots=True)

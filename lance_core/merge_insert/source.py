@@ -29,7 +29,7 @@ _BATCH_ROWS: Final = 1 << 16
 """Number of rows that are held together; rows are found faster in few batches."""
 
 _MAPPED_BYTES: Final = 32 * 1024 * 1024
-"""Size of the batches that are read from the temporary file before the memory of its mapping is released."""
+"""Number of bytes that are read from the temporary file before the memory of its mapping is released."""
 
 
 class RowSource(Protocol):

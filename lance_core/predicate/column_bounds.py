@@ -36,7 +36,7 @@ FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _LOWER: Final = frozenset({"=", ">", ">="})
 _UPPER: Final = frozenset({"=", "<", "<="})
-"""Comparison operators that are bounds from below, and from above."""
+"""Comparison operators that imply a lower bound, and those that imply an upper bound."""
 
 
 def may_match(

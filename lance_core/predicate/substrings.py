@@ -28,7 +28,7 @@ _COMPARED_BYTES: Final = 3
 """Number of bytes of the literal that are compared at all positions."""
 
 _PART_BYTES: Final = 1024 * 1024
-"""Number of positions that are compared at a time, to limit memory."""
+"""Number of positions, one per byte, that are compared at a time, to limit memory."""
 
 
 def contains(values: pa.Array | pa.Scalar, literal: str) -> pa.Array | pa.Scalar:

@@ -34,7 +34,9 @@ def column_orderings(order_by: Any) -> list[ColumnOrdering]:
     """
     items = [order_by] if isinstance(order_by, str) else order_by
     if not isinstance(items, Iterable):
-        raise InvalidTypeError(f"order_by must be a list of ColumnOrdering, found {type(order_by).__name__}")
+        raise InvalidTypeError(
+            f"order_by must be a list of ColumnOrdering objects or names of columns, found {type(order_by).__name__}"
+        )
     return [_ordering(item) for item in items]
 
 

@@ -208,7 +208,7 @@ def _index_errors(view: TableView) -> Iterator[LanceError]:
     for index, (directory, base_id) in zip(indices, directories.items(), strict=True):
         unknown = sorted(set(index.fields) - known)
         if unknown:
-            yield CorruptDataError(f"index {index.name!r} refers to the unknown fields {unknown}", index=index.name)
+            yield CorruptDataError(f"index {index.name!r} refers to unknown field ids: {unknown}", index=index.name)
         try:
             yield from _missing_index_files(view, index, directory, base_id)
         except VIOLATIONS as error:

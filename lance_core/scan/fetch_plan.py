@@ -24,14 +24,14 @@ __all__ = ["Fetch", "RowCosts", "plan_fetches"]
 
 _TAKEN_SECONDS: Final = 150e-9
 _SCANNED_SECONDS: Final = 4e-9
-"""Time to decode a value of one leaf column individually, and as part of a range."""
+"""Time in seconds to decode a value of one leaf column individually, and as part of a range."""
 
 _RANGE_SECONDS: Final = 300e-6
-"""Time to begin reading a range, without the request."""
+"""Time in seconds to begin reading a range, without the request."""
 
 _REQUEST_SECONDS: Final = 500e-6
 _BYTE_SECONDS: Final = 1e-9
-"""CPU time of a request to an object store, and of receiving and decoding a byte of a range from it."""
+"""CPU time in seconds of a request to an object store, and of receiving and decoding a byte of a range from it."""
 
 _MIN_RANGE_ROWS: Final = 1024
 """Fewer rows than this are read individually, because all columns then share their requests."""

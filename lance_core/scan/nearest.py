@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["NearestRows"]
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Target size of the vectors in a batch; a batch is the unit of work of a thread."""
+"""Target size in bytes of the vectors in a batch; a batch is the unit of work of a thread."""
 
 _MAX_BATCH_ROWS: Final = 2**18
 

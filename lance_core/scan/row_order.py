@@ -34,7 +34,7 @@ _FIRST_ROWS: Final = 1024
 """Number of rows in the first piece, from which the size of a row is estimated."""
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
-"""Approximate size of the pieces that are read in the sorted order."""
+"""Approximate size in bytes of the pieces that are read in the sorted order."""
 
 _HELD_ROWS: Final = 2**20
 """Number of rows that are collected before those beyond the limit are dropped."""

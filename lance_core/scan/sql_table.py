@@ -36,7 +36,7 @@ _MEMORY_VARIABLE: Final = "LANCE_MEM_POOL_SIZE"
 _DEFAULT_MEMORY_BYTES: Final = 1 << 30
 
 _SORT_RESERVATION_BYTES: Final = 10 << 20
-"""DataFusion's default for the memory that a sort reserves for merging; too much if little memory is allowed."""
+"""DataFusion's default for the bytes that a sort reserves for merging; too much if little memory is allowed."""
 
 _REFUSED: Final = (
     "Error during planning: DDL not supported",

@@ -62,7 +62,9 @@ class Blob:
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
         """Create a reference to an object at a URI, or to a range of bytes in the object."""
         if (position is not None and position < 0) or (size is not None and size < 0):
-            raise InvalidInputError("position and size of an external blob must not be negative")
+            raise InvalidInputError(
+                f"position and size of an external blob must not be negative, found {position} and {size}"
+            )
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod

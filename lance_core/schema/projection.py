@@ -53,7 +53,9 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     for top in expected.fields:
         if top.name not in given_names:
             if not top.nullable:
-                raise SchemaMismatchError(f"column {top.name!r} is missing, but it is not nullable", column=top.name)
+                raise SchemaMismatchError(
+                    f"column {top.name!r} is missing from the data, but it is not nullable", column=top.name
+                )
             continue
         wanted, given = arrow_type(top), found.field(top.name).type
         if not fits_type(wanted, given):

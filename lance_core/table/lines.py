@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["identity_of", "line_identity", "line_of", "main_line", "planned_line", "read_record"]
 
 _CLOCK_SKEW_SECONDS: Final = 300
-"""Assumed clock skew between writers: a version counts as newer than a branch only if it is newer by more than this."""
+"""Assumed clock skew between writers: a version is newer than a branch only if it is newer by more than this time."""
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:

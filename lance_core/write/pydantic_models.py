@@ -156,7 +156,7 @@ def models_to_table(models: object, model_class: type[BaseModel], schema: pa.Sch
             f"model_class must be a subclass of pydantic.BaseModel, found {model_class!r}", argument="model_class"
         )
     if not isinstance(models, list):
-        raise InvalidTypeError(f"models must be passed as a list, found {type(models).__name__}", argument="data")
+        raise InvalidTypeError(f"data must be a list of models, found {type(models).__name__}", argument="data")
     for position, model in enumerate(models):
         if type(model) is not model_class:
             raise InvalidTypeError(

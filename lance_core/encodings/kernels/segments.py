@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["Segments", "interleave"]
 
 _FEW_BYTES: Final = 32
-"""Segments smaller than this are copied with numpy indexing, which is faster for them and allows overlaps."""
+"""Segments with fewer bytes are copied with numpy indexing, which is faster for them and allows overlaps."""
 
 _LARGE_BYTES: Final = 1024
-"""Segments of at least this average size are copied by a Python loop if the compiled kernel is not available."""
+"""Segments of at least this many bytes on average are copied by a Python loop if there is no compiled kernel."""
 
 _MAX_SPREAD: Final = 64
 """Arrow's ``take`` allocates memory in proportion to the distances between segments: it is used only if the segments

@@ -47,7 +47,7 @@ __all__ = [
 _OFFSET_BITS: Final = 64
 
 _LOCATING_BYTES: Final = 64 * 1024
-"""Larger reads of offsets are part of a scan, which reads them together with other values and does not cache them."""
+"""Reads of more bytes of offsets belong to a scan, which reads them together with other values, and are not cached."""
 
 _SMALL_BITMAP_BYTES: Final = 256 * 1024
 

@@ -100,7 +100,7 @@ def test_compatible_data_may_be_appended(found: pa.Schema) -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (pa.schema([("scores", ARROW.field("scores").type)]), "'id' is missing, but it is not nullable"),
+        (pa.schema([("scores", ARROW.field("scores").type)]), "'id' is missing from the data, but it is not nullable"),
         (pa.schema([("id", pa.int32())]), "'id': expected type int64, found int32"),
         (pa.schema([("id", pa.int64()), ("zz", pa.int8())]), "'zz' is not in the schema"),
         (pa.schema([("id", pa.int64()), ("id", pa.int64())]), "more than once"),
