@@ -42,15 +42,16 @@ class CleanupPolicy:
     when a dataset is cleaned up. This policy is created from it.
 
     Attributes:
-        older_than: remove only versions older than this; if None, versions of any age match.
+        older_than: remove only versions that were created longer ago than this; if None, versions of any age match.
         retain_versions: number of newest versions to keep; if None, no minimum number of versions is kept.
         versions: remove only these versions; if None, all versions match.
         delete_unverified: whether to also remove files that are less than 7 days old and to which no version has ever
             referred. Safe only if no other process uses the table: the files may belong to a write that has not been
             committed yet.
-        error_if_tagged_old_versions: whether to fail if a tagged version matches, instead of keeping it.
-        delete_rate_limit: maximum number of deletions per second; None means no limit.
-        delete_concurrency: maximum number of concurrent deletions; None means the default.
+        error_if_tagged_old_versions: whether to raise an error if a tagged version matches. If False, tagged versions
+            are kept without an error.
+        delete_rate_limit: maximum number of files to delete per second; None means no limit.
+        delete_concurrency: maximum number of files to delete at the same time; None means the default.
     """
 
     older_than: timedelta | None = None

@@ -76,7 +76,7 @@ class CleanupCandidateFile:
         kind: the kind of file.
         unverified: whether no version has ever referred to the file. Such a file is removed because of its age, or
             because ``delete_unverified`` is set.
-        size_bytes: size of the file.
+        size_bytes: size of the file in bytes.
     """
 
     path: str

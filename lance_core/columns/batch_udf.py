@@ -53,7 +53,7 @@ class BatchUDF:
         """Compute the new columns of a batch.
 
         Raises:
-            InvalidTypeError: the result is neither a ``pa.RecordBatch``, nor a pandas ``DataFrame``.
+            InvalidTypeError: the result is not tabular data, such as a ``pa.RecordBatch`` or a pandas ``DataFrame``.
             SchemaMismatchError: the schema of the result is not ``output_schema``.
             InvalidInputError: the result does not have as many rows as the batch.
         """

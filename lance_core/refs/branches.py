@@ -1,4 +1,4 @@
-"""Branches: lines of versions that start from an existing version and share its files until they rewrite them.
+"""Branches: histories of versions that start from an existing version and share its files until they rewrite them.
 
 A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record in
 ``_refs/branches``; if two writers create the same branch, the one that creates the record succeeds. A writer that
@@ -93,8 +93,8 @@ class Branches:
     """The branches of a dataset.
 
     Args:
-        log: the version log of one line of the dataset (the main branch or another branch).
-        manifest: the manifest of a version of that line.
+        log: the version log of one branch of the dataset, which may be the main branch.
+        manifest: the manifest of a version of that branch.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:

@@ -69,7 +69,7 @@ class Tags:
     """The tags of a dataset.
 
     Args:
-        log: the version log of the line (the main branch or another branch) to which version numbers refer.
+        log: the version log of the branch, possibly the main branch, to which version numbers refer.
         manifest: the manifest of the version to use if a reference is None.
     """
 

@@ -44,7 +44,7 @@ def verify(dataset: Handle, on_fragment: Callable[[int, int], object] = lambda d
 
     Args:
         dataset: an open handle.
-        on_fragment: called after every fragment with the number of fragments examined and of all fragments.
+        on_fragment: called after every fragment with the number of fragments examined so far and their total number.
 
     Raises:
         CorruptDataError: the version is inconsistent; the message describes the first violation found.
@@ -81,7 +81,7 @@ def version_errors(
     Args:
         manifest: manifest of the version.
         locator: locates its files.
-        on_fragment: called after every fragment with the number of fragments examined and of all fragments.
+        on_fragment: called after every fragment with the number of fragments examined so far and their total number.
         reads_pages: whether every value is read, too.
         examines_fragments: whether the files of the fragments are examined.
 

@@ -67,8 +67,8 @@ def find_faults(
         log: the version log of the table's main branch.
         version: the version whose files are examined; None means the latest one.
         reads_pages: whether all values of the version are read, too.
-        on_fragment: called after every fragment with the number of fragments examined and of all fragments of the
-            version.
+        on_fragment: called after every fragment with the number of fragments of the version that were examined so far,
+            and their total number.
         storage_options: options for the stores of base paths.
         examines_fragments: whether the files of the version's fragments are examined; if not, use
             :func:`find_fragment_faults` for them, for example in other processes.
