@@ -133,8 +133,8 @@ class CleanupPlan:
         """Return a description of the plan, as pylance does.
 
         Args:
-            include_files: whether to list the files.
-            max_files: maximum number of files to list.
+            include_files: whether the description lists the files to remove.
+            max_files: maximum number of files in the list.
 
         Raises:
             InvalidCleanupError: ``max_files`` is not positive.

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = ["CommittedMerge", "MergePlanner", "MergeSearch", "MergeWrite", "SearchedFragment", "WrittenRows"]
 
 _MAX_ROWS: Final = 1 << 32
-"""Maximum number of rows of the source, which are numbered in 32 bits."""
+"""Number of rows of the source that cannot be numbered in 32 bits anymore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

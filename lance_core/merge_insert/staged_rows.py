@@ -78,7 +78,7 @@ class StagedUpsert:
     Args:
         fragments: the new fragments, in files of the table, with all of its columns.
         keys: names of the key columns; no key may contain a null or occur twice (:func:`check_new_keys`).
-        memory_bytes: maximum memory for the keys.
+        memory_bytes: maximum memory for the keys, in bytes.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ def check_new_keys(
         fragments: the fragments.
         locator: locates their files.
         keys: names of the key columns.
-        memory_bytes: maximum memory for the keys.
+        memory_bytes: maximum memory for the keys, in bytes.
 
     Raises:
         InvalidMergeError: a key contains a null, or occurs twice.

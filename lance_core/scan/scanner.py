@@ -108,7 +108,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         with_row_address: whether to append the column ``_rowaddr``.
         blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
         order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or names; None means the stored order.
-        use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
+        use_stats: whether to skip rows that cannot match according to the statistics of files in format 0.1; True by
+            default.
         scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means none.
         row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
         row_addr_blocklist: the ids of rows that are not returned, in the same form.

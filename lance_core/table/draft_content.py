@@ -86,7 +86,7 @@ class DraftContent:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Maps field ids to the values of the dictionary columns of a 0.1 table."""
+        """Maps field ids to the values of the dictionary columns of a table in format 0.1."""
         return self._dictionaries
 
     def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
@@ -94,7 +94,7 @@ class DraftContent:
         self._dictionaries = dict(dictionaries)
 
     def keep_dictionaries(self, field_ids: Collection[int]) -> None:
-        """Keep the dictionaries of some columns of a 0.1 table when its schema changes."""
+        """Keep the dictionaries of some columns of a table in format 0.1 when its schema changes."""
         kept = self._content.dictionaries
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 

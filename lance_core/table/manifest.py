@@ -53,7 +53,7 @@ class Manifest:
         naming: the naming scheme of the table's manifests.
         index_section: serialized ``IndexSection``; None if the table has no index.
         transaction: serialized ``Transaction`` if it is stored inline; None otherwise.
-        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
+        dictionaries: maps field ids to the values of the dictionary columns of a table in format 0.1.
         as_written: the uncorrected content of the file if an old release recorded wrong values; None otherwise.
     """
 

@@ -55,7 +55,7 @@ class ManifestFile:
         message: the manifest; never changed after parsing.
         index_section: serialized ``IndexSection``; None if the version has no index.
         transaction: serialized ``Transaction``; None if it is not stored inline.
-        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
+        dictionaries: maps field ids to the values of the dictionary columns of a table in format 0.1.
     """
 
     message: pb_table.Manifest
@@ -78,7 +78,7 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
 
     Raises:
         CorruptDataError: the bytes are not a manifest file.
-        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not support.
+        NotSupportedError: a dictionary of a table in format 0.1 has values of a type that the format does not support.
     """
     reader = ByteReader(buffer, f"manifest {path}")
     position = _manifest_position(reader, path)
@@ -117,7 +117,7 @@ def serialize_manifest_file(
         message: the manifest, in which the positions of both sections and of the dictionaries are set.
         index_section: serialized ``IndexSection``, or None.
         transaction: serialized ``Transaction`` to store inline, or None.
-        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
+        dictionaries: maps field ids to the values of the dictionary columns of a table in format 0.1.
     """
     message.ClearField("index_section")
     message.ClearField("transaction_section")

@@ -7,8 +7,8 @@
     commit    Update: removed fragments, fragments with new deletion files, new fragments
 
 If row ids are stable, the moved rows keep their ids: a new fragment lists them. Otherwise, their new addresses are
-their ids. Concurrent deletes of other rows of the
-same fragments are merged; after any other conflict, the change is planned again.
+their ids. Concurrent deletes of other rows of the same fragments are merged; after any other conflict, the change is
+planned again.
 
 Source: operation ``Update`` of pylance 14.0.2.
 """

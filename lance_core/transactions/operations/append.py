@@ -1,4 +1,4 @@
-"""Append: add rows. Existing fragments, schema and indices do not change.
+"""Append: add rows. Existing fragments, the schema, and indices do not change.
 
 Source: ``lance.table.Transaction.Append``.
 """

@@ -1,4 +1,4 @@
-"""CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
+"""CreateIndex: add, replace, or drop indices. Rows, fragments, and schema do not change.
 
 An index consists of files written by a query engine, and of an entry in the manifest that records which fields and
 fragments the files cover. To drop an index, the operation lists it as removed and lists no new index; to replace an
@@ -39,7 +39,7 @@ _UUID_BYTES: Final = 16
 @named("CreateIndex")
 @dataclass
 class PublicCreateIndex(BaseOperation):
-    """Add, replace or drop indices.
+    """Add, replace, or drop indices.
 
     Attributes:
         new_indices: the indices to add; their files already exist.

@@ -69,7 +69,7 @@ def _is_in_primary_key(field: pb_file.Field) -> bool:
 
 
 def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozenset[str]) -> bool:
-    """Return whether an update sets, removes or replaces entries of a key."""
+    """Return whether an update sets, removes, or replaces entries of a key."""
     if not keys.isdisjoint(update.entries):
         return True
     field = next(each for each in current.message.fields if each.id == field_id)

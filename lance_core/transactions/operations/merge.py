@@ -238,7 +238,7 @@ def _share_a_file(one: pb_table.DataFragment, other: pb_table.DataFragment) -> b
 
 
 def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:
-    """Check that a fragment keeps its rows, its deletions and the columns that stay in the schema."""
+    """Check that a fragment keeps its rows, its deletions, and the columns that stay in the schema."""
     check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(

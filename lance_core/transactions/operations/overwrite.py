@@ -51,8 +51,8 @@ class PublicOverwrite(BaseOperation):
 
     Attributes:
         new_schema: the schema. An Arrow schema is numbered depth first from 0, as in
-            ``write_fragments(mode="overwrite")``, which also declares its blobs as ``lance.blob.v2`` in files of 2.2; a
-            ``Schema`` keeps its field ids.
+            ``write_fragments(mode="overwrite")``, which also declares its blobs as ``lance.blob.v2`` in files in
+            format 2.2; a ``Schema`` keeps its field ids.
         fragments: the new fragments.
         initial_bases: locations outside the root in which a new dataset may store files.
     """
@@ -151,7 +151,7 @@ class Overwrite(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the files have format 0.1, and the table has contained files of several versions or never
+            NotSupportedError: the files have format 0.1, and the table has contained files of several formats or never
                 reuses field ids.
             InvalidInputError: a fragment is incompatible with the schema, or base paths are given although the table
                 exists.

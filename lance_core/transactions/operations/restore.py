@@ -1,6 +1,6 @@
 """Restore: restore the content of an older version, as a new version.
 
-Fragments, schema, indices, config, metadata and base paths become those of the older version. The later versions
+Fragments, schema, indices, config, metadata, and base paths become those of the older version. The later versions
 are kept. Counters are not reset: no fragment id or row id is ever assigned twice.
 
 Source: ``lance.table.Transaction.Restore``; behavior of pylance 14.0.2.

@@ -1,7 +1,7 @@
 """Checks that a schema change does not modify properties on which stored data depends.
 
 Data files refer to fields by id. A field that keeps its id must therefore keep its type; otherwise the stored values
-would be misread. Its name, position and metadata may change.
+would be misread. Its name, position, and metadata may change.
 
 Source: behavior of pylance 14.0.2, which accepts some changes that are rejected here and fails when the table is read.
 """
