@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         IndexPolicy,
         MaintenancePolicy,
     )
+    from lance_pipelines.maintenance.retention_rule import RetentionRule
     from lance_pipelines.publish.settings import PublishSettings
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
@@ -78,6 +79,7 @@ __all__ = [
     "MaintenancePolicy",
     "PartitionColumn",
     "PublishSettings",
+    "RetentionRule",
     "SchemaMode",
     "Settings",
     "Severity",
@@ -111,6 +113,7 @@ _MODULES: Final = {
     "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.index_declaration": ("IndexDeclaration", "IndexType"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "IndexPolicy", "MaintenancePolicy"),
+    "maintenance.retention_rule": ("RetentionRule",),
     "publish.settings": ("PublishSettings",),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),

@@ -132,17 +132,34 @@ def cleanup(**arguments: Any) -> None:
     _run("cleanup", **arguments)
 
 
+_PLAN_DIGEST: Final = (
+    click.option("--plan-digest", help="Digest that a dry run printed; the run fails if its own plan differs."),
+)
+
+_DELETE_OPTIONS: Final = (
+    click.option("--as-of", metavar="TIME", help="Value of now() in the predicate; by default, the current time."),
+    *_PLAN_DIGEST,
+)
+
+
 @main.command()
 @click.argument("predicate")
-@_options(_COMMON_OPTIONS, _DRY_RUN)
+@_options(_DELETE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def delete_rows(**arguments: Any) -> None:
     """Delete the rows for which PREDICATE, a SQL expression, is true."""
     _run("delete_rows", **arguments)
 
 
+@main.command()
+@_options(_DELETE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
+def retention(**arguments: Any) -> None:
+    """Delete the rows that have expired by the declared retention rule."""
+    _run("retention", **arguments)
+
+
 _INDEX_OPTIONS: Final = (
     click.option("--name", "names", multiple=True, help="Name of an index; may be repeated. By default, all of them."),
-    click.option("--plan-digest", help="Digest that a dry run printed; the run fails if its own plan differs."),
+    *_PLAN_DIGEST,
 )
 
 

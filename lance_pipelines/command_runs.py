@@ -38,8 +38,8 @@ def run_operation(
     """Run the job of an operation and wait for it to finish.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, ``verify``,
-            ``build_index``, ``optimize_indices``, ``check``, or ``promote``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``retention``, ``restore``,
+            ``verify``, ``build_index``, ``optimize_indices``, ``check``, or ``promote``.
         values: the operation's configuration; a value of None keeps the declared value.
         module: name of the Python module that contains the definitions.
         dataset: key or name of the declared dataset; may be None if only one is declared.

@@ -10,6 +10,7 @@ Job                         Steps
 ``materialize_deletions``   ``plan_rewrites`` → ``rewrite_fragments`` → ``commit_rewrites``
 ``cleanup``                 ``plan_cleanup`` → ``remove_old_versions``
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
+``retention``               ``plan_retention`` → ``delete_rows``
 ``restore``                 ``plan_restore`` → ``restore_version``
 ``verify``                  ``verify_dataset``, which changes nothing and holds no pool slot
 ``build_index``             ``plan_indices`` → ``build_indices`` → ``commit_indices``
@@ -31,7 +32,7 @@ from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, published_key
 from lance_pipelines.ops.change_indices import build_index_commit_op, build_indices_op
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
-from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
+from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op, build_retention_plan_op
 from lance_pipelines.ops.maintenance_record import build_failure_hook
 from lance_pipelines.ops.plan_indices import build_index_build_plan_op, build_index_update_plan_op
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
@@ -59,6 +60,7 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "materialize_deletions": "plan_rewrites",
         "cleanup": "plan_cleanup",
         "delete_rows": "plan_delete",
+        "retention": "plan_retention",
         "restore": "plan_restore",
         "verify": "verify_dataset",
         "build_index": "plan_indices",
@@ -75,6 +77,7 @@ _DESCRIPTIONS: Final = MappingProxyType(
         "materialize_deletions": "Rewrite fragments of {} with many deleted rows to drop those rows.",
         "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
+        "retention": "Delete the rows of {} that have expired by the declared retention rule.",
         "restore": "Restore the content of an older version of {} as a new version.",
         "verify": "Examine all files of a version of {}, and the records of all versions.",
         "build_index": "Build the declared indices of {}. The rows do not change.",
@@ -130,7 +133,7 @@ def build_promotion_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unr
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
     """Return the jobs of each dataset that maintain, change, or verify it.
 
-    The job ``build_index`` exists only if indices are declared.
+    The job ``build_index`` exists only if indices are declared, and ``retention`` only if a retention rule is.
     """
     return [
         dg.job(
@@ -158,8 +161,8 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
     """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``restore``, ``verify``,
-            ``build_index``, or ``optimize_indices``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``retention``, ``restore``,
+            ``verify``, ``build_index``, or ``optimize_indices``.
         values: fields of the operation's configuration; a value of None keeps the declared value.
     """
     return operation_config(operation, "", **values)
@@ -201,6 +204,7 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
         build_indices_op(declaration).alias("build_indices"),
         build_index_commit_op(declaration).alias("commit_indices"),
     )
+    delete = build_delete_op(declaration).alias("delete_rows")
     steps: dict[str, Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]] = {
         "compact": (build_compaction_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
         "materialize_deletions": (build_materialization_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
@@ -208,10 +212,7 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
             build_cleanup_plan_op(declaration).alias("plan_cleanup"),
             build_cleanup_op(declaration).alias("remove_old_versions"),
         ),
-        "delete_rows": (
-            build_delete_plan_op(declaration).alias("plan_delete"),
-            build_delete_op(declaration).alias("delete_rows"),
-        ),
+        "delete_rows": (build_delete_plan_op(declaration).alias("plan_delete"), delete),
         "restore": (
             build_restore_plan_op(declaration).alias("plan_restore"),
             build_restore_op(declaration).alias("restore_version"),
@@ -221,4 +222,7 @@ def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNode
     }
     if declaration.indices:
         steps["build_index"] = (build_index_build_plan_op(declaration).alias("plan_indices"), *indices)
+    if declaration.retention is not None:
+        plan = build_retention_plan_op(declaration, declaration.retention).alias("plan_retention")
+        steps["retention"] = (plan, delete)
     return steps

@@ -28,6 +28,7 @@ from lance_pipelines.ingest.sources import (
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.index_declaration import IndexDeclaration, check_indices, indices_digest
 from lance_pipelines.maintenance.policy import MaintenancePolicy
+from lance_pipelines.maintenance.retention_rule import RetentionRule
 from lance_pipelines.publish.settings import PublishSettings
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class DatasetDeclaration:
         maintenance: the policy that determines when fragments are merged and old versions are removed.
         history: the location of a dataset in which every maintenance run records what it did and cost, opened with the
             same storage options. Several datasets can share it. If None, runs are recorded only in Dagster.
+        retention: the rule by which rows expire. The job ``retention`` deletes them; None if rows do not expire.
         indices: the indices that the dataset should have; the jobs ``build_index`` and ``optimize_indices`` build them,
             if the optional extra ``pylance`` is installed.
         checks: the checks that Dagster shows with the asset.
@@ -186,6 +188,7 @@ class DatasetDeclaration:
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
     history: str | None = None
+    retention: RetentionRule | None = None
     indices: Sequence[IndexDeclaration] = ()
     checks: CheckSettings = field(default_factory=CheckSettings)
     publish: PublishSettings | None = None
@@ -254,6 +257,8 @@ class DatasetDeclaration:
                 f"{what}: the source must be a FileSource, SqlSource, AssetSource, FunctionSource, or SparkSource, "
                 f"found {self.source!r:.80}"
             )
+        if self.retention is not None and not isinstance(self.retention, RetentionRule):
+            raise InvalidInputError(f"{what}: retention must be a RetentionRule, found {self.retention!r:.80}")
         object.__setattr__(self, "indices", check_indices(what, self.indices))
         check_not_text(what, ("owners", self.owners), ("kinds", self.kinds), ("deps", self.deps))
 

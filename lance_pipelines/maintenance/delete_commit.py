@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
 from lance_core.metadata import delete_rows
+from lance_pipelines.maintenance.delete_plan import predicate_metadata
 from lance_pipelines.maintenance.effect import Effect
+from lance_pipelines.maintenance.fixed_time import fixed_predicate
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
@@ -33,9 +35,7 @@ class DeleteReport:
     """Statistics of one delete.
 
     Attributes:
-        uri: the dataset's location.
-        predicate: SQL expression that selects the deleted rows.
-        before: statistics of the version that the plan is based on.
+        planned: the planned delete.
         after: statistics of the version that the delete created, or of the latest version if no matching row remained.
         rows_deleted: number of deleted rows. None if it cannot be determined: an earlier attempt deleted the rows, and
             the version before that delete no longer exists.
@@ -43,18 +43,21 @@ class DeleteReport:
         attempts: number of commit attempts in this call.
     """
 
-    uri: str
-    predicate: str
-    before: TableHealth
+    planned: PlannedDelete
     after: TableHealth
     rows_deleted: int | None
     repeated: bool
     attempts: int
 
     @property
+    def uri(self) -> str:
+        """The dataset's location."""
+        return self.planned.uri
+
+    @property
     def op(self) -> str:
-        """The operation."""
-        return "delete_rows"
+        """The operation, ``delete_rows`` or ``retention``."""
+        return self.planned.op
 
     @property
     def version(self) -> int:
@@ -71,9 +74,9 @@ class DeleteReport:
         """What the run did."""
         return Effect(
             op=self.op,
-            version_before=self.before.version,
+            version_before=self.planned.before.version,
             version_after=self.after.version,
-            before=self.before.contents,
+            before=self.planned.before.contents,
             after=self.after.contents,
             has_changed=self.has_changed,
         )
@@ -83,10 +86,10 @@ class DeleteReport:
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/summary": self.headline(),
-            "lance/read_version": self.before.version,
-            "lance/predicate": self.predicate,
+            "lance/read_version": self.planned.before.version,
+            **predicate_metadata(self.planned.predicate, self.planned.as_of),
             **counted,
-            "lance/fragments_before": self.before.fragments,
+            "lance/fragments_before": self.planned.before.fragments,
             "lance/bytes_rewritten": 0,
             "lance/bytes_reclaimed": 0,
             "lance/commit_attempts": self.attempts,
@@ -97,16 +100,16 @@ class DeleteReport:
     def headline(self) -> str:
         """Return the summary of the event: what was deleted, and the version."""
         deleted = "rows" if self.rows_deleted is None else f"-{amount(self.rows_deleted, 'row')}"
-        return f"delete_rows: {deleted} where {self.predicate}, v{self.after.version}"
+        return f"{self.op}: {deleted} where {self.planned.predicate}, v{self.after.version}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""
         if not self.has_changed:
-            found = f"no rows match {self.predicate}; the table has {amount(self.after.rows, 'row')}"
+            found = f"no rows match {self.planned.predicate}; the table has {amount(self.after.rows, 'row')}"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
-            f"{self.uri} version {self.after.version}: {deleted} deleted where {self.predicate}; "
+            f"{self.uri} version {self.after.version}: {deleted} deleted where {self.planned.predicate}; "
             f"{amount(self.after.rows, 'row')} remaining in {amount(self.after.fragments, 'fragment')}"
         )
 
@@ -129,12 +132,12 @@ def commit_delete(
         return _report(planned, dataset, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
     deleted = delete_rows(
         dataset,
-        planned.predicate,
+        fixed_predicate(planned.predicate, planned.as_of),
         properties={
             "dagster.run_id": planned.run_id,
             "dagster.step_key": planned.step_key,
             "lance_pipelines.dataset": planned.dataset,
-            "lance_pipelines.op": "delete_rows",
+            "lance_pipelines.op": planned.op,
             _ID_PROPERTY: planned.delete_id,
         },
         only_if_found=True,
@@ -178,9 +181,7 @@ def _report(
     attempts: int,
 ) -> DeleteReport:
     return DeleteReport(
-        uri=planned.uri,
-        predicate=planned.predicate,
-        before=planned.before,
+        planned=planned,
         after=TableHealth.of(dataset.checkout_version(version), policy),
         rows_deleted=rows_deleted,
         repeated=attempts == 0,

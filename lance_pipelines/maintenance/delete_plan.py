@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
 
+from lance_core.metadata import plan_delete
+from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.effect import Effect
+from lance_pipelines.maintenance.fixed_time import fixed_predicate, format_time
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_digest import plan_digest
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 from lance_pipelines.step_messages import StepMessage
 
 if TYPE_CHECKING:
+    import lance_core
     from lance_core.metadata import DeletePlan
+    from lance_pipelines.maintenance.policy import MaintenancePolicy
 
-__all__ = ["DeleteForecast", "PlannedDelete"]
+__all__ = ["DeleteForecast", "PlannedDelete", "predicate_metadata"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,15 +29,50 @@ class DeleteForecast:
 
     Attributes:
         uri: the dataset's location.
+        op: the operation, ``delete_rows`` or ``retention``.
         predicate: SQL expression that selects the rows to delete.
+        as_of: the value of ``now()`` in the predicate.
         before: statistics of the version that the plan is based on.
         plan: the plan, with the number of matching rows and of affected fragments.
+        digest: digest of the plan. It depends on the matching rows, but not on ``as_of``.
     """
 
     uri: str
+    op: str
     predicate: str
+    as_of: datetime
     before: TableHealth
     plan: DeletePlan
+    digest: str
+
+    @classmethod
+    def of(
+        cls, dataset: lance_core.LanceDataset, predicate: str, policy: MaintenancePolicy, *, op: str, as_of: datetime
+    ) -> Self:
+        """Plan a delete from a handle's version.
+
+        Args:
+            dataset: an open handle.
+            predicate: SQL expression that selects the rows to delete.
+            policy: determines which fragments count as small.
+            op: the operation, ``delete_rows`` or ``retention``.
+            as_of: the value of ``now()`` in the predicate.
+
+        Raises:
+            InvalidInputError: the predicate is not valid for the dataset.
+            NotSupportedError: a part of the predicate is not supported.
+        """
+        plan = plan_delete(dataset, fixed_predicate(predicate, as_of))
+        found = [[delete.fragment.id, delete.rows_deleted] for delete in plan.deletes]
+        return cls(
+            uri=dataset.uri,
+            op=op,
+            predicate=predicate,
+            as_of=as_of,
+            before=TableHealth.of(dataset, policy),
+            plan=plan,
+            digest=plan_digest(dataset.version, content_digest(dataset.manifest), predicate, found),
+        )
 
     @property
     def has_work(self) -> bool:
@@ -40,13 +82,13 @@ class DeleteForecast:
     @property
     def no_effect(self) -> Effect:
         """The effect of a run with nothing to do."""
-        return Effect.none("delete_rows", self.plan.read_version, self.before.contents)
+        return Effect.none(self.op, self.plan.read_version, self.before.contents)
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""
         return {
             "lance/read_version": self.plan.read_version,
-            "lance/predicate": self.predicate,
+            **predicate_metadata(self.predicate, self.as_of),
             "lance/rows": self.plan.rows_before,
             "lance/rows_to_delete": self.plan.rows_deleted,
             "lance/fragments": self.before.fragments,
@@ -54,6 +96,7 @@ class DeleteForecast:
             "lance/fragments_dropped": self.plan.fragments_dropped,
             "lance/fragments_after": self.before.fragments - self.plan.fragments_dropped,
             "lance/bytes_dropped": self._bytes_dropped(),
+            "lance/plan_digest": self.digest,
         }
 
     def headline(self) -> str:
@@ -88,7 +131,10 @@ class DeleteForecast:
             PlanLine("deletion files", before.deletion_files, deletion_files),
             PlanLine("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
         ]
-        return render_plan(f"delete_rows {self.headline()}", lines, ["Dry run: nothing was changed."])
+        evaluated = fixed_predicate(self.predicate, self.as_of)
+        notes = [] if evaluated == self.predicate else [f"Evaluated: {evaluated}"]
+        notes += [f"Plan digest: {self.digest}", "Dry run: nothing was changed."]
+        return render_plan(f"{self.op} {self.headline()}", lines, notes)
 
     def _bytes_dropped(self) -> int:
         return sum(
@@ -104,7 +150,9 @@ class PlannedDelete(StepMessage):
         delete_id: a UUID, the same for every attempt to commit this delete.
         dataset: the declaration's name.
         uri: the dataset's location.
+        op: the operation, ``delete_rows`` or ``retention``.
         predicate: SQL expression that selects the rows to delete.
+        as_of: the value of ``now()`` in the predicate.
         before: statistics of the version that the plan is based on.
         run_id: id of the run that made the plan.
         step_key: the key of the planning step in that run.
@@ -113,7 +161,15 @@ class PlannedDelete(StepMessage):
     delete_id: str
     dataset: str
     uri: str
+    op: str
     predicate: str
+    as_of: datetime
     before: TableHealth
     run_id: str
     step_key: str
+
+
+def predicate_metadata(predicate: str, as_of: datetime) -> dict[str, str]:
+    """Return the metadata entries of a predicate: its text and, if it depends on the time, the value of ``now()``."""
+    depends = fixed_predicate(predicate, as_of) != predicate
+    return {"lance/predicate": predicate, **({"lance/as_of": format_time(as_of)} if depends else {})}

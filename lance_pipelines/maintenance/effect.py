@@ -5,7 +5,7 @@ Job                        ``files`` and ``num_bytes`` of :class:`Contents`     
 =========================  ====================================================  ====================================
 compact,                   the data files of the version                         0: a cleanup removes the old files
 materialize_deletions,
-delete_rows
+delete_rows, retention
 cleanup                    everything that is stored for the dataset             bytes that were freed
 build_index,               not counted                                           0
 optimize_indices, restore

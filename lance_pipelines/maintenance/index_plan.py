@@ -17,8 +17,6 @@ own plan is different, because the dataset, the declared indices, or the run's o
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
@@ -28,6 +26,7 @@ from lance_core.metadata import index_coverage
 from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.index_declaration import VECTOR_DETAILS
+from lance_pipelines.maintenance.plan_digest import plan_digest, require_digest
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 from lance_pipelines.step_messages import StepMessage
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexAction", "IndexForecast", "IndexOperation", "IndexWork", "PlannedIndices", "StagedIndices"]
 
-_DIGEST_DIGITS: Final = 16
 _MIN_VECTORS: Final = 256
 
 
@@ -148,7 +146,6 @@ class IndexForecast:
         planner = _Planner(coverage, declared, rows, operation)
         works, waiting = planner.plan(tuple(names), anew=anew)
         state = [dataset.version, content_digest(manifest), [index.uuids for index in coverage]]
-        text = json.dumps([*state, [dataclasses.astuple(work) for work in works]], sort_keys=True)
         return cls(
             uri=dataset.uri,
             operation=operation,
@@ -157,7 +154,7 @@ class IndexForecast:
             coverage=tuple(coverage),
             works=tuple(works),
             waiting=tuple(waiting),
-            digest=hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS],
+            digest=plan_digest(*state, [dataclasses.astuple(work) for work in works]),
             problem=problem,
         )
 
@@ -180,15 +177,7 @@ class IndexForecast:
         Raises:
             InvalidInputError: the digest differs.
         """
-        if digest is not None and digest != self.digest:
-            raise InvalidInputError(
-                f"{self.uri}: the plan for version {self.version} has the digest {self.digest}, expected {digest}; the "
-                "dataset, the declared indices, or the run's options have changed since the dry run. Run another dry "
-                "run and review its plan.",
-                expected=digest,
-                found=self.digest,
-                version=self.version,
-            )
+        require_digest(self.digest, digest, uri=self.uri, version=self.version)
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""

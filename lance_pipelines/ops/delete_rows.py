@@ -1,41 +1,50 @@
-"""The ops of a delete: the first counts the matching rows, the second deletes them and reports a materialization."""
+"""The ops of a delete: the first counts the matching rows, the second deletes them and reports a materialization.
+
+The predicate is in the run configuration, or it is the declared retention rule.
+"""
 
 import uuid
+from datetime import UTC, datetime
+from typing import TypeVar
 
 import dagster as dg
 
-from lance_core.metadata import plan_delete as plan_delete_of
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
-from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.fixed_time import parse_time
+from lance_pipelines.maintenance.plan_digest import require_digest
+from lance_pipelines.maintenance.retention_rule import RetentionRule
 from lance_pipelines.ops.commit_step import build_commit_step, log_commit
-from lance_pipelines.ops.maintenance_config import DeleteRowsConfig
+from lance_pipelines.ops.maintenance_config import DeleteConfig, DeleteRowsConfig, RetentionConfig
 from lance_pipelines.ops.planning_step import Planned, PlanRequest, build_planning_step
 
-__all__ = ["build_delete_op", "build_delete_plan_op"]
+__all__ = ["build_delete_op", "build_delete_plan_op", "build_retention_plan_op"]
+
+_Config = TypeVar("_Config", bound=DeleteConfig)
 
 
 def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that counts the rows of one dataset that match a predicate."""
-
-    def plan(request: PlanRequest[DeleteRowsConfig]) -> Planned:
-        predicate = request.config.predicate
-        before = TableHealth.of(request.dataset, declaration.maintenance)
-        found = plan_delete_of(request.dataset, predicate)
-        return Planned(
-            forecast=DeleteForecast(uri=request.uri, predicate=predicate, before=before, plan=found),
-            message=lambda: PlannedDelete(
-                delete_id=str(uuid.uuid4()), predicate=predicate, before=before, **request.origin
-            ),
-        )
-
     return build_planning_step(
         declaration,
         "plan_delete",
         description=f"Counts the rows of {declaration.name} for which the predicate is true.",
         config=DeleteRowsConfig,
-        plan=plan,
+        plan=lambda request: _plan(declaration, request, "delete_rows", request.config.predicate),
+        precedes_commit=True,
+    )
+
+
+def build_retention_plan_op(declaration: DatasetDeclaration, rule: RetentionRule) -> dg.OpDefinition:
+    """Return the op that counts the rows of one dataset that have expired by its retention rule."""
+    return build_planning_step(
+        declaration,
+        "plan_retention",
+        description=f"Counts the expired rows of {declaration.name}: those where {rule.predicate}.",
+        config=RetentionConfig,
+        declared={"dry_run": False},
+        plan=lambda request: _plan(declaration, request, "retention", rule.predicate),
         precedes_commit=True,
     )
 
@@ -56,4 +65,22 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         description=f"Deletes rows of {declaration.name}: writes deletion files and commits the next version.",
         kind=PlannedDelete,
         commit=commit,
+    )
+
+
+def _plan(declaration: DatasetDeclaration, request: PlanRequest[_Config], op: str, predicate: str) -> Planned:
+    config = request.config
+    as_of = datetime.now(UTC) if config.as_of is None else parse_time(config.as_of)
+    forecast = DeleteForecast.of(request.dataset, predicate, declaration.maintenance, op=op, as_of=as_of)
+    require_digest(forecast.digest, config.plan_digest, uri=request.uri, version=request.dataset.version)
+    return Planned(
+        forecast=forecast,
+        message=lambda: PlannedDelete(
+            delete_id=str(uuid.uuid4()),
+            op=op,
+            predicate=predicate,
+            as_of=as_of,
+            before=forecast.before,
+            **request.origin,
+        ),
     )

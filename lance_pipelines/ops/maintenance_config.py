@@ -26,6 +26,7 @@ __all__ = [
     "BuildIndexConfig",
     "CleanupConfig",
     "CompactConfig",
+    "DeleteConfig",
     "DeleteRowsConfig",
     "IndexConfig",
     "MaintenanceConfig",
@@ -33,6 +34,7 @@ __all__ = [
     "OptimizeIndicesConfig",
     "PromoteConfig",
     "RestoreConfig",
+    "RetentionConfig",
     "VerifyConfig",
     "cleanup_policy",
     "compaction_options",
@@ -45,6 +47,11 @@ __all__ = [
     "parse_duration",
 ]
 
+
+_PLAN_DIGEST: Final = (
+    "Digest that a dry run printed; the run fails if its own plan differs, for example because the dataset has changed "
+    "since."
+)
 
 _ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "batch_size")
 
@@ -113,12 +120,27 @@ class CleanupConfig(MaintenanceConfig):
     )
 
 
-class DeleteRowsConfig(MaintenanceConfig):
+class DeleteConfig(MaintenanceConfig):
+    """The configuration shared by the jobs that delete rows."""
+
+    as_of: str | None = Field(
+        default=None,
+        description="Value of now() in the predicate, as ISO 8601 (2026-11-28T12:00:00Z); by default, the time of the "
+        "plan.",
+    )
+    plan_digest: str | None = Field(default=None, description=_PLAN_DIGEST)
+
+
+class DeleteRowsConfig(DeleteConfig):
     """The configuration of ``delete_rows``: which rows are deleted."""
 
     predicate: str = Field(
         description="SQL expression: rows for which it is true are deleted. Example: day < '2024-01-01'."
     )
+
+
+class RetentionConfig(DeleteConfig):
+    """The configuration of ``retention``, whose predicate is declared."""
 
 
 class PromoteConfig(MaintenanceConfig):
@@ -155,11 +177,7 @@ class IndexConfig(MaintenanceConfig):
     """The configuration shared by the jobs that change indices."""
 
     names: list[str] | None = Field(default=None, description="Names of the indices; by default, all of them.")
-    plan_digest: str | None = Field(
-        default=None,
-        description="Digest that a dry run printed; the run fails if its own plan differs, for example because the "
-        "dataset has changed since.",
-    )
+    plan_digest: str | None = Field(default=None, description=_PLAN_DIGEST)
 
 
 class BuildIndexConfig(IndexConfig):

@@ -28,6 +28,7 @@ RUNNERS = {
     ("docs/guides/io-manager.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/io-manager.md", "python"): "tests/dagster/test_io_manager_guide.py",
     ("docs/guides/maintenance.md", "bash"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/maintenance.md", "python"): "tests/dagster/test_maintenance_guide.py",
     ("docs/guides/maintenance.md", "yaml"): "tests/dagster/test_maintenance_guide.py",
     ("docs/guides/object-stores.md", "python"): "tests/unit/test_guide_examples.py",
     ("docs/guides/partitions.md", "bash"): "tests/dagster/test_documented_code.py",

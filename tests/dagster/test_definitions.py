@@ -22,6 +22,7 @@ from lance_pipelines.generated_names import JOBS, STEPS
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
+from lance_pipelines.maintenance.retention_rule import RetentionRule
 from lance_pipelines.publish.settings import PublishSettings
 from lance_pipelines.settings import ExecutorKind, Settings
 
@@ -99,7 +100,9 @@ def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -
 
 def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
     index = IndexDeclaration(column="id", type=IndexType.BTREE)
-    defs = build_definitions([declaration("trips", publish=PublishSettings(tag="prod"), indices=[index])])
+    rule = RetentionRule(predicate="id < 0")
+    trips = declaration("trips", publish=PublishSettings(tag="prod"), indices=[index], retention=rule)
+    defs = build_definitions([trips])
     jobs = {job.name for job in defs.get_repository_def().get_all_jobs() if job.name.startswith("trips")}
     assert jobs == {f"trips__{job}" for job in JOBS}
     published = defs.assets[1].node_def

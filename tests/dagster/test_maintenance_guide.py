@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,23 +15,48 @@ from lance_pipelines import cli
 from lance_pipelines.definitions import application
 from lance_pipelines.ops import maintenance_config
 from lance_pipelines.settings import Settings
+from tests.dagster.test_components import component
+from tests.support.documentation import ROOT, examples
 
-ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs" / "guides" / "maintenance.md").read_text()
+PAGE = "docs/guides/maintenance.md"
+GUIDE = (ROOT / PAGE).read_text()
 CONFIGS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", GUIDE, re.DOTALL)
 COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
+def declared_in_python() -> dict[str, Any]:
+    (text,) = examples(PAGE)
+    names: dict[str, Any] = {}
+    exec(compile(text, "guide", "exec"), names)
+    return names
+
+
 def test_the_maintenance_guide_has_an_example_of_every_job() -> None:
-    operations = {"compact", "materialize_deletions", "cleanup", "delete_rows", "optimize_indices", "restore", "verify"}
+    operations = {
+        "compact",
+        "materialize_deletions",
+        "cleanup",
+        "delete_rows",
+        "optimize_indices",
+        "retention",
+        "restore",
+        "verify",
+    }
     assert {name for name, _ in CONFIGS} == operations
     assert len(COMMANDS) >= 9
 
 
 @pytest.mark.parametrize(("job", "text"), CONFIGS)
 def test_run_configurations_of_the_maintenance_guide_are_accepted(job, text) -> None:
-    definitions = application(Settings(warehouse="/warehouse"))
-    ResolvedRunConfig.build(definitions.resolve_job_def(f"installed_files__{job}"), yaml.safe_load(text))
+    definitions, dataset = application(Settings(warehouse="/warehouse")), "installed_files"
+    if job == "retention":
+        definitions, dataset = declared_in_python()["defs"], "events"
+    ResolvedRunConfig.build(definitions.resolve_job_def(f"{dataset}__{job}"), yaml.safe_load(text))
+
+
+def test_yaml_example_of_the_maintenance_guide_declares_what_the_python_example_does() -> None:
+    (text,) = [text for text in examples(PAGE, "yaml") if text.startswith("type:")]
+    assert component(yaml.safe_load(text)["attributes"]).datasets == [declared_in_python()["events"]]
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("demo")])
@@ -50,6 +75,7 @@ def test_every_configuration_field_is_listed_in_the_maintenance_guide() -> None:
         maintenance_config.CompactConfig,
         maintenance_config.CleanupConfig,
         maintenance_config.DeleteRowsConfig,
+        maintenance_config.RetentionConfig,
         maintenance_config.RestoreConfig,
         maintenance_config.VerifyConfig,
     )
@@ -63,6 +89,7 @@ def test_every_command_line_option_is_a_configuration_field() -> None:
         ("compact", "CompactConfig"),
         ("cleanup", "CleanupConfig"),
         ("delete-rows", "DeleteRowsConfig"),
+        ("retention", "RetentionConfig"),
         ("restore", "RestoreConfig"),
         ("verify", "VerifyConfig"),
         ("promote", "PromoteConfig"),

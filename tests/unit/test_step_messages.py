@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +77,9 @@ MESSAGES = (
         delete_id="d",
         dataset="events",
         uri="/lake/events.lance",
+        op="delete_rows",
         predicate="id = 1",
+        as_of=datetime(2026, 11, 28, 12, tzinfo=UTC),
         before=HEALTH,
         run_id="run",
         step_key="step",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 
 import lance_core
 from lance_core.delete import delete
-from lance_core.delete.plan import plan_delete
 from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
@@ -21,6 +21,7 @@ from lance_pipelines.maintenance.policy import MaintenancePolicy
 from tests.support.local_rewriting import ids, write_fragments
 
 POLICY = MaintenancePolicy()
+AS_OF = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
 
 def plan(uri: str, predicate: str) -> PlannedDelete:
@@ -28,7 +29,9 @@ def plan(uri: str, predicate: str) -> PlannedDelete:
         delete_id=str(uuid.uuid4()),
         dataset="t",
         uri=uri,
+        op="delete_rows",
         predicate=predicate,
+        as_of=AS_OF,
         before=TableHealth.of(lance_core.dataset(uri), POLICY),
         run_id="run",
         step_key="step",
@@ -36,10 +39,7 @@ def plan(uri: str, predicate: str) -> PlannedDelete:
 
 
 def forecast(uri: str, predicate: str) -> DeleteForecast:
-    dataset = lance_core.dataset(uri)
-    return DeleteForecast(
-        uri=uri, predicate=predicate, before=TableHealth.of(dataset, POLICY), plan=plan_delete(dataset, predicate)
-    )
+    return DeleteForecast.of(lance_core.dataset(uri), predicate, POLICY, op="delete_rows", as_of=AS_OF)
 
 
 def table_of(found: DeleteForecast) -> dict[str, list[str]]:
@@ -132,7 +132,7 @@ def test_delete_forecast_matches_the_committed_delete(uri) -> None:
     assert expected["fragments"] == ["3", str(after.fragments)] == ["3", "2"]
     assert expected["data files"] == ["3", str(after.data_files)]
     assert expected["deletion files"] == ["2", str(after.deletion_files)] == ["2", "1"]
-    assert found.metadata()["lance/bytes_dropped"] == report.before.bytes_total - after.bytes_total
+    assert found.metadata()["lance/bytes_dropped"] == found.before.bytes_total - after.bytes_total
 
 
 def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
