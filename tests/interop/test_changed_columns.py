@@ -134,6 +134,7 @@ TYPES: list[pa.DataType] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("before", TYPES, ids=str)
 def test_columns_can_be_cast_to_the_same_types_as_in_pylance(tmp_path: Any, before: pa.DataType) -> None:
     lance.write_dataset(pa.table({"a": pa.nulls(1, before)}), tmp_path / "t", data_storage_version="2.2")

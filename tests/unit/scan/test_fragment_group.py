@@ -101,6 +101,7 @@ def test_batches_of_groups_have_at_most_the_requested_number_of_rows(location: s
     assert same(pa.Table.from_batches(batches), alone(location, columns=["few", "l"]))
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("offset", [0, 600, 1_500, 5_000])
 @pytest.mark.parametrize("limit", [1, 700, 2_500])
 @pytest.mark.parametrize("condition", [None, "k % 3 = 1"])
