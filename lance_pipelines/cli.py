@@ -158,13 +158,13 @@ def retention(**arguments: Any) -> None:
 
 
 _INDEX_OPTIONS: Final = (
-    click.option("--name", "names", multiple=True, help="Name of an index; may be repeated. By default, all of them."),
+    click.option("--name", "names", multiple=True, help="Name of an index; can be repeated. By default, all indices."),
     *_PLAN_DIGEST,
 )
 
 
 @main.command()
-@click.option("--replace", is_flag=True, default=None, help="Build existing indices anew, too.")
+@click.option("--replace", is_flag=True, default=None, help="Also rebuild indices that already exist.")
 @_options(_INDEX_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def build_index(*, names: tuple[str, ...], **arguments: Any) -> None:
     """Build the declared indices. Requires the optional extra "pylance"."""
@@ -176,7 +176,7 @@ def build_index(*, names: tuple[str, ...], **arguments: Any) -> None:
     "--retrain",
     is_flag=True,
     default=None,
-    help="Train vector indices anew on all rows, with their recorded parameters.",
+    help="Retrain vector indices on all rows, with their recorded parameters.",
 )
 @_options(_INDEX_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def optimize_indices(*, names: tuple[str, ...], **arguments: Any) -> None:
@@ -197,7 +197,10 @@ def restore(**arguments: Any) -> None:
 @click.option("--pages", is_flag=True, help="Also read all values.")
 @_options(_COMMON_OPTIONS)
 def verify(**arguments: Any) -> None:
-    """Examine all files of a version, and the records of all versions. The exit code is 1 if anything is wrong."""
+    """Examine all files of a version, the manifests of all versions, and tags, branches, and indices.
+
+    The exit code is 1 if anything is wrong.
+    """
     _run("verify", **arguments)
 
 

@@ -118,11 +118,12 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     if dataset is None and len(jobs) == 1:
         return next(iter(jobs.values()))
     if dataset is None:
-        raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {sorted(jobs)}")
+        raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {', '.join(sorted(jobs))}")
     job = jobs.get(dataset_name(dataset))
     if job is None:
         raise InvalidInputError(
-            f"dataset {dataset!r} is not declared, or has no job for {operation}; expected one of {sorted(jobs)}"
+            f"dataset {dataset!r} is not declared, or has no job for {operation}; expected one of: "
+            f"{', '.join(sorted(jobs))}"
         )
     return job
 

@@ -99,8 +99,8 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
             )
         if declaration.publish is not None and published_key(declaration) in own_keys:
             raise InvalidInputError(
-                f"the asset of tag {declaration.publish.tag!r} of dataset {'/'.join(key_parts(declaration.key))} has "
-                f"the key of another dataset, {'/'.join(published_key(declaration))}; choose another tag"
+                f"dataset {'/'.join(key_parts(declaration.key))}: the asset of tag {declaration.publish.tag!r} would "
+                f"have the key {'/'.join(published_key(declaration))}, which another dataset has; choose another tag"
             )
     for name, found in keys.items():
         if len(found) > 1:
@@ -113,6 +113,6 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
         owner, _, what = name.rpartition(_SEPARATOR)
         if owner in keys and what in {*JOBS, *STEPS}:
             raise InvalidInputError(
-                f"the name {name!r} of dataset {found[0]} is also the name of the {'job' if what in JOBS else 'step'} "
-                f"{what!r} of dataset {keys[owner][0]}; change the asset key of one of these datasets"
+                f"the name {name!r} of dataset {found[0]} is also the name of a {'job' if what in JOBS else 'step'} "
+                f"of dataset {keys[owner][0]}; change the asset key of one of these datasets"
             )

@@ -79,7 +79,7 @@ _DESCRIPTIONS: Final = MappingProxyType(
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
         "retention": "Delete the rows of {} that have expired by the declared retention rule.",
         "restore": "Restore the content of an older version of {} as a new version.",
-        "verify": "Examine all files of a version of {}, and the records of all versions.",
+        "verify": "Examine the files of a version of {}, and all manifests, tags, branches, and indices.",
         "build_index": "Build the declared indices of {}. The rows do not change.",
         "optimize_indices": "Bring the indices of {} up to date, and build declared ones. The rows do not change.",
     }
@@ -93,7 +93,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
             name=job_name("ingest", declaration.name),
             selection=dg.AssetSelection.assets(dg.AssetKey(key_parts(declaration.key))),
             description=(
-                f"Read the source of {declaration.name}, write its rows with Spark, and commit the next version."
+                f"Read the source of {declaration.name}, write its rows as fragments, and commit the next version."
             ),
             tags=job_tags("ingest", declaration.name),
         )
@@ -158,7 +158,7 @@ def job_tags(operation: str, dataset: str) -> dict[str, str]:
 
 
 def request_config(operation: str, **values: Any) -> dict[str, Any]:
-    """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
+    """Return the run configuration of a maintenance job, for sensors, schedules, and the command line.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``, ``retention``, ``restore``,

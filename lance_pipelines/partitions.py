@@ -23,7 +23,9 @@ def check_partitions(declaration: DatasetDeclaration) -> None:
     """
     if declaration.partitions is None:
         if declaration.mode is WriteMode.OVERWRITE_PARTITION or declaration.partition_by:
-            raise InvalidInputError(f"dataset {declaration.name}: partition_by requires partitions")
+            raise InvalidInputError(
+                f"dataset {declaration.name}: partition_by requires partitions, but none are declared"
+            )
         return
     if not declaration.partition_by:
         return
@@ -31,9 +33,13 @@ def check_partitions(declaration: DatasetDeclaration) -> None:
     declared = sorted(column.dimension or "" for column in declaration.partition_columns)
     if dimensions != declared:
         raise InvalidInputError(
-            f"dataset {declaration.name}: partition_by must have one column for each dimension of the partitions: "
-            f"expected {dimensions}, found {declared}"
+            f"dataset {declaration.name}: partition_by must have one column for each dimension of the partitions; "
+            f"expected {_listed(dimensions)}, found {_listed(declared)}"
         )
+
+
+def _listed(dimensions: Iterable[str]) -> str:
+    return ", ".join(f"dimension {name!r}" if name else "no dimension" for name in dimensions)
 
 
 def run_partitions(context: dg.OpExecutionContext, definition: dg.PartitionsDefinition[str] | None) -> list[Partition]:

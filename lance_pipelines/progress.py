@@ -27,7 +27,7 @@ class Progress:
         stage: what is being done, for example ``writing fragments``.
         tasks: number of finished tasks, files, or fragments.
         total_tasks: number of all of them.
-        unit: what ``tasks`` counts.
+        unit: what ``tasks`` counts, in the plural.
         rows: number of rows processed.
         total_rows: number of rows to process.
         num_bytes: number of bytes processed.
@@ -58,9 +58,9 @@ class Progress:
         """
         parts = []
         if self.tasks is not None:
-            parts.append(f"{_of(f'{self.tasks:,}', self.total_tasks and f'{self.total_tasks:,}')} {self.unit}")
+            parts.append(_counted(self.tasks, self.total_tasks, self.unit))
         if self.rows is not None:
-            parts.append(f"{_of(f'{self.rows:,}', self.total_rows and f'{self.total_rows:,}')} rows")
+            parts.append(_counted(self.rows, self.total_rows, "rows"))
         if self.num_bytes is not None:
             parts.append(_of(_size(self.num_bytes), self.total_bytes and _size(self.total_bytes)))
         fraction = self.fraction
@@ -71,6 +71,11 @@ class Progress:
         else:
             parts.append(f"{_time(seconds)} so far")
         return f"{self.stage}: {', '.join(parts)}"
+
+
+def _counted(done: int, total: int | None, unit: str) -> str:
+    noun = unit.removesuffix("s") if (total or done) == 1 else unit
+    return f"{_of(f'{done:,}', total and f'{total:,}')} {noun}"
 
 
 def _of(done: str, total: str | int | None) -> str:

@@ -83,7 +83,7 @@ class Settings:
         executor = variables.get(EXECUTOR_VARIABLE) or ExecutorKind.IN_PROCESS
         if executor not in set(ExecutorKind):
             raise InvalidInputError(
-                f"invalid {EXECUTOR_VARIABLE} {executor!r}; expected one of {[str(kind) for kind in ExecutorKind]}"
+                f"invalid {EXECUTOR_VARIABLE} {executor!r}; expected one of {', '.join(ExecutorKind)}"
             )
         return cls(
             warehouse=absolute_uri(variables.get(WAREHOUSE_VARIABLE) or "warehouse"),

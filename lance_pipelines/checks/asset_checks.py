@@ -99,6 +99,8 @@ def _chosen(declaration: DatasetDeclaration, config: CheckConfig, selected: set[
     unknown = sorted(set(config.only or ()) - set(declaration.checks.names))
     if unknown:
         with reported_as_failure(declaration.name):
-            raise InvalidInputError(f"unknown checks {unknown}; the dataset has {list(declaration.checks.names)}")
+            raise InvalidInputError(
+                f"unknown checks: {', '.join(unknown)}; the dataset has: {', '.join(declaration.checks.names)}"
+            )
     wanted = selected if config.only is None else selected & set(config.only)
     return [name for name in declaration.checks.names if name in wanted]

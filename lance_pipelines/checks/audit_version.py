@@ -71,7 +71,7 @@ def _audit(
         forecast = replace(forecast, passed=passed)
     if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return None
-    context.log.info("Promoting %s.", forecast.headline())
+    context.log.info(forecast.headline())
     prepare_for_pool(context)
     planned = PlannedPromotion(
         uri=uri,

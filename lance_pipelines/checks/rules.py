@@ -3,10 +3,10 @@
 =============  ===========================================================================  =======================
 Check          Fails if                                                                      Reads
 =============  ===========================================================================  =======================
-rows           manifest, event, and files disagree on the number of rows                     footers of 100 fragments
+rows           manifest, event, and files disagree on the number of rows                     up to 100 fragments
 fragments      compaction is due                                                             manifest
 deletions      a fragment has too many deleted rows                                          manifest
-schema         columns were added, removed or changed since the last evaluation              manifest
+schema         columns were added, removed, or changed since the last evaluation              manifest
 freshness      the last change of rows is older than allowed                                 one manifest
 key_nulls      a key column contains nulls                                                   the key columns
 key_unique     several rows have the same key                                                the key columns
@@ -116,7 +116,9 @@ def _check_rows(subject: CheckedVersion) -> Finding:
     rows = subject.health.rows
     facts = {"rows": rows}
     if subject.recorded_rows not in (None, rows):
-        text = f"the manifest has {rows:,} rows, but Dagster's event for this version records {subject.recorded_rows:,}"
+        text = (
+            f"the manifest records {amount(rows, 'row')}, but Dagster's event for this version {subject.recorded_rows}"
+        )
         return Finding(passed=False, text=text, facts=facts)
     fragments = subject.dataset.get_fragments()
     places = np.unique(np.linspace(0, len(fragments) - 1, min(len(fragments), _SAMPLED_FRAGMENTS)).astype(int))
@@ -124,7 +126,7 @@ def _check_rows(subject: CheckedVersion) -> Finding:
         fragments[place].validate()
         subject.report(Progress(stage="checking rows", tasks=done, total_tasks=len(places), unit="fragments"))
     event = "" if subject.recorded_rows is None else ", as Dagster's event for this version records"
-    text = f"{rows:,} rows{event}; the files of {len(places)} of {amount(len(fragments), 'fragment')} agree"
+    text = f"{amount(rows, 'row')}{event}; checked the files of {len(places)} of {amount(len(fragments), 'fragment')}"
     return Finding(passed=True, text=text, facts=facts)
 
 
@@ -212,7 +214,7 @@ def _check_key_unique(subject: CheckedVersion) -> Finding:
     result = find_duplicates(subject.dataset, key, subject.report)
     facts = {"duplicates": result.surplus_rows, "rows_examined": result.rows_examined}
     if not result.surplus_rows:
-        text = f"{_names(key)} is unique in {amount(result.rows_examined, 'row')}"
+        text = f"no two of {amount(result.rows_examined, 'row')} have the same key ({_names(key)})"
         return Finding(passed=True, text=text, facts=facts)
     examples = "; ".join(
         f"{example.values} in {amount(example.num_rows, 'row')} "
@@ -220,12 +222,13 @@ def _check_key_unique(subject: CheckedVersion) -> Finding:
         for example in result.examples
     )
     number = f"{'' if result.is_exact else 'about '}{amount(result.surplus_rows, 'row')}"
-    text = f"{number} with the same {_names(key)} as another row: {examples}"
+    verb = "repeats" if result.surplus_rows == 1 else "repeat"
+    text = f"{number} {verb} the key ({_names(key)}) of another row: {examples}"
     return Finding(passed=False, text=text, facts=facts)
 
 
 def _place(address: int) -> str:
-    return f"fragment {address >> 32} row {address & 0xFFFFFFFF}"
+    return f"fragment {address >> 32}, offset {address & 0xFFFFFFFF}"
 
 
 def _names(columns: Sequence[str]) -> str:
@@ -243,7 +246,7 @@ def _check_orphans(subject: CheckedVersion) -> Finding:
     text = f"{amount(len(orphans), 'file')} that no version references, {format_bytes(num_bytes)}"
     if orphans:
         named = ", ".join(file.path for file in sorted(orphans, key=lambda file: -file.num_bytes)[:_NAMED])
-        text += f" (the next cleanup removes {format_bytes(_total(removable))} of it): {named}"
+        text += f" (a cleanup can remove {format_bytes(_total(removable))}): {named}"
         text += ", …" if len(orphans) > _NAMED else ""
     if num_bytes > limit:
         text = f"{text}; the limit is {format_bytes(limit)}"
@@ -287,10 +290,10 @@ def _check_pylance(subject: CheckedVersion) -> Finding:
     )
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"the process exited with code {done.returncode}"])[-1]
-        raise CorruptDataError(f"pylance cannot read version {subject.version}: {reason}")
+        raise CorruptDataError(f"pylance could not read version {subject.version}: {reason}")
     counted, read = json.loads(done.stdout)
     if not counted == read == subject.health.rows:
-        text = f"pylance counted {counted:,} rows and read {read:,}, expected {subject.health.rows:,}"
+        text = f"pylance counted {amount(counted, 'row')} and read {read}; expected {subject.health.rows}"
         return Finding(passed=False, text=text)
     return Finding(passed=True, text=f"pylance validated the version and read {amount(read, 'row')}")
 

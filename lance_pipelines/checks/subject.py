@@ -53,7 +53,7 @@ class CheckedVersion:
 
     @cached_property
     def figures(self) -> FragmentFigures:
-        """Rows, bytes and files of every fragment."""
+        """Rows, bytes, and files of every fragment."""
         return FragmentFigures.of(self.dataset)
 
     @cached_property

@@ -94,10 +94,14 @@ def require_key_columns(dataset: lance_core.LanceDataset, columns: Sequence[str]
     for column in columns:
         index = dataset.schema.get_field_index(column)
         if index < 0:
-            raise NotFoundError(f"key column {column!r} does not exist; the dataset has {dataset.schema.names}")
+            raise NotFoundError(
+                f"key column {column!r} does not exist; the columns are: {', '.join(dataset.schema.names)}"
+            )
         data_type = dataset.schema.field(index).type
         if pa.types.is_nested(data_type) or isinstance(data_type, pa.BaseExtensionType):
-            raise InvalidInputError(f"column {column!r} of type {data_type} cannot be part of a key")
+            raise InvalidInputError(
+                f"column {column!r} has type {data_type}; nested and extension types cannot be part of a key"
+            )
 
 
 def find_duplicates(
@@ -278,7 +282,7 @@ def _comparable(array: pa.Array) -> pa.Array:
 
 def _hash(arrays: Sequence[pa.Array]) -> _Hashes:
     """Return one hash per row, from arrays without nulls."""
-    # Takes half a second, which loading the definitions of a project would take longer.
+    # Not at the top: the import takes half a second, which would delay loading the definitions of every project.
     import pandas as pd  # type: ignore[import-untyped]  # no types
 
     combined = np.zeros(len(arrays[0]), np.uint64)

@@ -23,7 +23,7 @@ __all__ = ["demo"]
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the datasets and the Dagster instance; not deleted at the end. Default: a temporary directory.",
+    help="Empty directory for the datasets and the instance, which are kept. By default, a temporary directory.",
 )
 @click.option("--ingests", type=click.IntRange(min=10), default=20, show_default=True, help="Number of batches.")
 @click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Number of rows per batch.")
@@ -36,7 +36,7 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
 
     Starts a real `dagster dev` with a separate instance. The demonstration takes five to ten minutes and ends with
     tables that compare the numbers of versions, fragments, files, and bytes before and after maintenance. The exit code
-    is 0 if every check passed, and 1 otherwise.
+    is 0 if every check passed, and 1 if the demonstration failed.
     """
     # When the demonstration is terminated, its processes are terminated too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

@@ -37,6 +37,7 @@ from lance_pipelines.demo.dev_server import DevServer
 from lance_pipelines.demo.reference_check import is_reference_installed, nearest_by_index, rows_by_version
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import job_name, request_config
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.settings import Settings
 
 __all__ = ["FailedCheckError", "Story", "StoryOutcome"]
@@ -120,7 +121,9 @@ class Story:
             LanceError: the server or a dataset cannot be used.
         """
         if not self._is_indexed:
-            self._tell("there will be no index: it needs pip install 'lance-pipelines[pylance]'")
+            self._tell(
+                "no index will be built, because pylance is not installed: pip install 'lance-pipelines[pylance]'"
+            )
         num_tagged, num_indexed = max(1, self._num_rounds // 5), self._num_rounds // 2
         self._ingest(range(num_tagged))
         tagged_version, tagged_rows = self._tag(), self._expected[EVENTS].rows
@@ -175,7 +178,7 @@ class Story:
             self._finish(self._api.launch(job_name("delete_rows", PROFILES), run_config))
             self._num_changes[PROFILES] += 1
             num_rows = self._expected[PROFILES].delete(delete)
-            self._check_rows(PROFILES, f"after {num_rows} rows were deleted where {delete.predicate}")
+            self._check_rows(PROFILES, f"after deleting {amount(num_rows, 'row')} where {delete.predicate}")
 
     def _finish(self, run_id: str) -> None:
         """Wait for a run to succeed."""
@@ -188,7 +191,7 @@ class Story:
         )
         status = self._api.status(run_id)
         if status != "SUCCESS":
-            raise FailedCheckError(f"run {run_id} ended with {status}; see {link}")
+            raise FailedCheckError(f"run {run_id} ended with status {status}; see {link}")
 
     def _has_ended(self, run_id: str) -> bool:
         return self._api.status(run_id) not in _UNFINISHED
@@ -210,12 +213,12 @@ class Story:
         wait(lambda: job_name(first, PROFILES) in self._jobs_since(known), f"{_SENSORS[first]} requested no run")
         for operation in others:
             self._start(operation)
-        self._tell("from here on, nobody does anything")
+        self._tell("from here on, only the sensors act")
         wait(partial(self._is_at_rest, operations, known, tagged_version), "the sensors did not finish their work")
         done = self._jobs_since(known)
         for operation in operations:
             jobs = sorted(done & {job_name(operation, dataset) for dataset in DATASETS})
-            self._check(f"{_SENSORS[operation]} requested {', '.join(jobs) or 'no run'}", holds=bool(jobs))
+            self._check(f"{_SENSORS[operation]} requested {', '.join(jobs) or 'a run'}", holds=bool(jobs))
         for dataset in DATASETS:
             for what, holds in self._goals(dataset, tagged_version).items():
                 self._check(f"{dataset}: {what}", holds=holds)
@@ -235,7 +238,8 @@ class Story:
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
                 raise FailedCheckError(
-                    f"a run of {run['jobName']} ended with {run['status']}; see {self._server.url}/runs/{run['runId']}"
+                    f"a run of {run['jobName']} ended with status {run['status']}; see "
+                    f"{self._server.url}/runs/{run['runId']}"
                 )
         return {run["jobName"] for run in runs}
 

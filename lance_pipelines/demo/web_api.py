@@ -122,7 +122,7 @@ class WebApi:
         }
         launched = self.query(_LAUNCH, params=params)["launchRun"]
         if launched["__typename"] != "LaunchRunSuccess":
-            raise StorageError(f"the job {job} was not launched: {launched}")
+            raise StorageError(f"the job {job} was not launched; the web server answered: {launched}")
         run_id: str = launched["run"]["runId"]
         return run_id
 
@@ -147,7 +147,7 @@ class WebApi:
         """
         started = self.query(_START_SENSOR, selector={**self._selector, "sensorName": name})["startSensor"]
         if started["__typename"] != "Sensor":
-            raise StorageError(f"the sensor {name} was not started: {started}")
+            raise StorageError(f"the sensor {name} was not started; the web server answered: {started}")
 
     def sensors(self) -> dict[str, str]:
         """Return the status of each sensor by name: ``RUNNING`` or ``STOPPED``."""

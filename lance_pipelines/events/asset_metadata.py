@@ -33,6 +33,7 @@ from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.health_card import HealthCard
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
@@ -312,7 +313,7 @@ def table_schema(schema: pa.Schema, descriptions: Mapping[str, str] = MappingPro
         for column in islice(schema, _MAX_COLUMNS)
     ]
     num_left_out = len(schema) - len(columns)
-    left_out = dg.TableConstraints(other=[f"{num_left_out:,} more columns"]) if num_left_out else None
+    left_out = dg.TableConstraints(other=[amount(num_left_out, "more column")]) if num_left_out else None
     return dg.TableSchema(columns=columns, constraints=left_out)
 
 

@@ -105,7 +105,7 @@ def dataset_observation(
         column_descriptions: descriptions of columns, by name.
     """
     statistics = _statistics(uri, version, policy or MaintenancePolicy(), storage_options, column_descriptions)
-    summary, report_metadata = _described(report_metadata, f"{_summary(op, version, writer)}, no row changed")
+    summary, report_metadata = _described(report_metadata, f"{_summary(op, version, writer)}, no rows changed")
     return dg.AssetObservation(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,

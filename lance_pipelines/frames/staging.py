@@ -142,7 +142,8 @@ class _Counted:
         names = {condition.column for all_of in selection.alternatives for condition in all_of}
         shown = ", ".join(f"{name}={rows.column(name)[place]}" for name in sorted(names))
         raise InvalidInputError(
-            f"row {self.num_rows + place} ({shown}) does not belong to the partitions of the run: {selection.to_sql()}",
+            f"row {self.num_rows + place} ({shown}) does not belong to the partitions of the run; expected rows where "
+            f"{selection.to_sql()}",
             row=self.num_rows + place,
         )
 

@@ -94,7 +94,7 @@ class WriteMode(StrEnum):
     """Replace all rows and the schema with the new ones; the first run creates the dataset."""
 
     CREATE = "create"
-    """Create the dataset; fail if there is one."""
+    """Create the dataset; fail if it exists."""
 
     OVERWRITE_PARTITION = "overwrite_partition"
     """Replace the rows of the run's partitions with the new ones, in one version; the first run creates the dataset."""
@@ -163,7 +163,7 @@ class DatasetDeclaration:
         group: the asset's group in the web interface.
         owners: email addresses, or teams as ``"team:data"``.
         tags: tags of the asset.
-        kinds: kinds that the asset shows in addition to ``lance`` and ``spark``.
+        kinds: kinds that the asset shows in addition to ``lance`` and, if Spark reads the source, ``spark``.
         deps: the assets that must exist before the dataset is ingested: their keys, the assets themselves, or
             ``dagster.AssetDep`` objects.
         automation_condition: the condition under which Dagster ingests the dataset automatically.
@@ -222,7 +222,9 @@ class DatasetDeclaration:
         }
         for what, number in limits.items():
             if not isinstance(number, int) or number < 1:
-                raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number!r}")
+                raise InvalidInputError(
+                    f"dataset {self.name}: {what} must be a positive whole number, found {number!r}"
+                )
         if self.vector_columns and self.source is not None and not self.source.needs_spark:
             raise InvalidInputError(
                 f"dataset {self.name}: vector_columns applies only to rows that Spark reads; "
@@ -291,8 +293,8 @@ class DatasetDeclaration:
         given = [name for name in _OF_THE_ASSET if getattr(self, name)]
         if self.source is None and given:
             raise InvalidInputError(
-                f"dataset {self.name}: {given[0]} has no effect in a declaration without a source; "
-                f"set {given[0]} in the definition of the asset that writes the dataset"
+                f"dataset {self.name}: {given[0]} applies only to a declaration with a source; "
+                "without one, configure the asset that writes the dataset instead"
             )
 
     def resolved_storage_options(self) -> dict[str, str] | None:
@@ -317,7 +319,7 @@ def _column_names(what: str, given: object) -> tuple[str, ...]:
     """Return names of columns that are given as a name, as names, or as None for no column."""
     names = [given] if isinstance(given, str) and given else given or ()
     if not isinstance(names, Sequence) or not all(isinstance(name, str) and name for name in names):
-        raise InvalidInputError(f"{what} must be names of columns, found {given!r:.80}")
+        raise InvalidInputError(f"{what} must be a column name or a sequence of column names, found {given!r:.80}")
     return tuple(names)
 
 
@@ -339,7 +341,7 @@ def required_publishing(declaration: DatasetDeclaration) -> PublishSettings:
         InvalidInputError: nothing is declared.
     """
     if declaration.publish is None:
-        raise InvalidInputError(f"dataset {declaration.name}: publish is not declared, so no version is published")
+        raise InvalidInputError(f"dataset {declaration.name}: publish is not declared, so no version can be published")
     return declaration.publish
 
 
@@ -362,7 +364,7 @@ def key_parts(key: DatasetKey | dg.AssetKey) -> tuple[str, ...]:
     path: Any = key.split("/") if isinstance(key, str) else getattr(key, "path", key)
     parts = tuple(path)
     if not parts or not all(parts):
-        raise InvalidInputError(f"invalid asset key {key!r}: a part is empty")
+        raise InvalidInputError(f"invalid asset key {key!r}: expected one or more non-empty parts")
     return parts
 
 

@@ -46,7 +46,7 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
         column = found.field(field.name)
         if not is_lossless(column.type, field.type) and not (is_older_blob(column) and _is_blob(field.type)):
             raise SchemaMismatchError(
-                f"column {field.name!r}: the dataset has {field.type}, the source has {column.type}",
+                f"column {field.name!r} has type {column.type} in the source, but type {field.type} in the dataset",
                 column=field.name,
                 expected=str(field.type),
                 found=str(column.type),
@@ -122,19 +122,23 @@ def _is_list(data_type: pa.DataType) -> bool:
     )
 
 
+def _named(schema: pa.Schema) -> str:
+    return f"the columns {', '.join(schema.names)}" if schema.names else "no columns"
+
+
 def _check_names(found: pa.Schema, existing: pa.Schema) -> None:
     missing = [name for name in existing.names if name not in found.names]
     extra = [name for name in found.names if name not in existing.names]
     if missing:
         raise SchemaMismatchError(
-            f"column {missing[0]!r} of the dataset is not in the source, which has {', '.join(found.names)}",
+            f"column {missing[0]!r} of the dataset is not in the source, which has {_named(found)}",
             column=missing[0],
             missing=tuple(missing),
             extra=tuple(extra),
         )
     if extra:
         raise SchemaMismatchError(
-            f"column {extra[0]!r} of the source is not in the dataset, which has {', '.join(existing.names)}",
+            f"column {extra[0]!r} of the source is not in the dataset, which has {_named(existing)}",
             column=extra[0],
             missing=(),
             extra=tuple(extra),

@@ -194,9 +194,11 @@ def _slice(by: PartitionColumn, partition: Partition, schema: pa.Schema) -> _Sli
     """Return the values of a column in one partition."""
     place = partition.get(by.dimension)
     if place is None:
-        dimensions = ", ".join(repr(each) for each in partition if each is not None) or "one dimension without a name"
+        names = ", ".join(repr(each) for each in partition if each is not None)
+        given = "no dimension" if by.dimension is None else f"dimension {by.dimension!r}"
         raise InvalidInputError(
-            f"column {by.column!r} is assigned to dimension {by.dimension!r}, but the partitions have {dimensions}",
+            f"column {by.column!r} is assigned to {given}, but the partitions have "
+            f"{f'the dimensions {names}' if names else 'only one dimension, which has no name'}",
             column=by.column,
         )
     index = schema.get_field_index(by.column)
@@ -220,7 +222,7 @@ def _value(column: str, kind: pa.DataType, key: str, value: object) -> pa.Scalar
     if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind)):
         raise NotSupportedError(
             f"column {column!r} has type {kind}; a column that assigns rows to keys must contain strings, integers, "
-            "booleans, or dates",
+            "booleans, or dates (date32)",
             column=column,
         )
     try:
@@ -235,7 +237,8 @@ def _range(column: str, kind: pa.DataType, key: str, window: tuple[datetime, dat
     if pa.types.is_date32(kind):
         if any(moment.time() != _MIDNIGHT for moment in window):
             raise InvalidInputError(
-                f"partition {key!r}: column {column!r} has type {kind}, but the partition starts or ends during a day",
+                f"partition {key!r}: column {column!r} has type {kind}, but the partition does not start and end at "
+                "midnight",
                 column=column,
             )
         start, stop = (pa.scalar(moment.date(), kind) for moment in window)
@@ -244,7 +247,7 @@ def _range(column: str, kind: pa.DataType, key: str, window: tuple[datetime, dat
     else:
         raise NotSupportedError(
             f"column {column!r} has type {kind}; a column that assigns rows to time windows must contain timestamps, "
-            "dates, or strings",
+            "dates (date32), or strings",
             column=column,
         )
     return start, stop

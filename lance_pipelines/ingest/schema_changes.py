@@ -70,6 +70,7 @@ def fit_columns(
             add_columns(dataset, added, properties=properties)
         plan = plan_write(declaration)
     raise TooMuchWriteContentionError(
-        f"{declaration.uri}: giving up after {_MAX_ATTEMPTS} attempts to add columns; other runs also add columns",
+        f"{declaration.uri}: giving up after {_MAX_ATTEMPTS} attempts to add columns, because other writers "
+        "changed the dataset each time",
         uri=declaration.uri,
     )

@@ -168,7 +168,9 @@ class SqlSource:
             raise InvalidInputError("the query of a SQL source is empty")
         check_literals("a SQL source", ("sql", self.sql))
         if self.jdbc and "url" not in self.jdbc:
-            raise InvalidInputError(f"the JDBC options of a SQL source must include 'url', found {sorted(self.jdbc)}")
+            raise InvalidInputError(
+                f"the JDBC options of a SQL source must include 'url', found only {', '.join(sorted(self.jdbc))}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +238,12 @@ class FunctionSource:
         batches = iter(rows) if isinstance(rows, Iterable) else iter(())
         first = next(batches, None)
         if not isinstance(first, pa.RecordBatch):
+            found = type(rows).__name__
+            if isinstance(rows, Iterable):
+                found += " without items" if first is None else f" whose first item is of type {type(first).__name__}"
             raise InvalidInputError(
                 "the source function must return a pyarrow.Table, a RecordBatchReader, or at least one "
-                f"RecordBatch, found {type(rows).__name__}"
+                f"RecordBatch, found {found}"
             )
         return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
 

@@ -50,7 +50,7 @@ class StagedWrite(StepMessage):
             was deleted and recreated. None if the dataset did not exist, or if the version records no transaction.
         schema: the Arrow schema of the fragments.
         fragments: the fragments, each as the document returned by ``FragmentMetadata.to_json()``.
-        rows_counted: number of rows that Spark passed to the writers, as counted by Spark.
+        rows_counted: number of rows that were passed to the writers, counted independently of them.
         rows_written: number of rows that the writers wrote.
         bytes_written: total size of the data files, in bytes.
         run_id: id of the run that wrote the fragments.

@@ -3,7 +3,7 @@
 A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
 would notice. Therefore, the commit step first verifies that
 
-* every row that Spark counted is in a fragment (:func:`verify_row_counts`);
+* every row that was passed to the writers is in a fragment (:func:`verify_row_counts`);
 * every data file exists, with the size that its writer recorded (:func:`verify_files`);
 * no key of an upsert is incomplete or repeated (:func:`verify_keys`, already in the write step);
 * the fragments contain the dataset's columns, under the dataset's field ids (:func:`verify_schema`);
@@ -24,6 +24,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.metadata import DATA_DIRECTORY, check_compatible, check_new_keys, open_store, stored_field_ids
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.progress import Progress
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class StagedWriteError(InvalidInputError):
 
 
 def verify_row_counts(staged: StagedWrite) -> None:
-    """Check that three independent row counts agree: those of Spark, the writers, and the fragments.
+    """Check that three independent row counts agree: those of the source, the writers, and the fragments.
 
     Raises:
         StagedWriteError: the counts differ; the message contains them.
@@ -55,9 +56,9 @@ def verify_row_counts(staged: StagedWrite) -> None:
     in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
     if not staged.rows_counted == staged.rows_written == in_fragments:
         raise StagedWriteError(
-            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written}, and "
-            f"the fragments contain {in_fragments} (fragments: {len(staged.fragments)}); rows were lost or written "
-            "twice",
+            f"{staged.uri}: the source has {amount(staged.rows_counted, 'row')}, the writers report "
+            f"{staged.rows_written}, and the fragments contain {in_fragments} (fragments: {len(staged.fragments)}); "
+            "rows were lost or written twice",
             uri=staged.uri,
             rows_counted=staged.rows_counted,
             rows_written=staged.rows_written,
@@ -86,7 +87,8 @@ def verify_files(
         name, expected = data_file["path"], data_file["file_size_bytes"]
         if not name.removesuffix(".lance").endswith(staged.file_token):
             raise StagedWriteError(
-                f"{staged.uri}: data file {name} does not belong to this write (token {staged.file_token})",
+                f"{staged.uri}: data file {name} does not belong to this write: its name must end in "
+                f"{staged.file_token}.lance",
                 uri=staged.uri,
                 path=name,
             )
@@ -146,7 +148,7 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
         if data_file["fields"] != expected_ids:
             raise SchemaMismatchError(
                 f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "
-                f"dataset stores these columns under {expected_ids}",
+                f"dataset has these columns under the field ids {expected_ids}",
                 uri=staged.uri,
                 path=data_file["path"],
             )
@@ -176,8 +178,8 @@ def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -
     if staged.read_transaction is None or transaction is None or transaction.uuid == staged.read_transaction:
         return
     raise IncompatibleTransactionError(
-        f"{staged.uri} was replaced in the meantime: version {planned} was created by transaction "
-        f"{staged.read_transaction} when the write was planned, and by {transaction.uuid} now",
+        f"{staged.uri} was replaced in the meantime: version {planned} recorded transaction "
+        f"{staged.read_transaction} when the write was planned, and now records {transaction.uuid}",
         uri=staged.uri,
         version=planned,
         planned=staged.read_transaction,

@@ -64,8 +64,8 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
         return WritePlan(read_version=0, read_transaction=None, schema=None, replaces_content=True)
     if declaration.mode is WriteMode.CREATE:
         raise AlreadyExistsError(
-            f"{declaration.uri} already contains a dataset (version {dataset.version}); mode create requires an "
-            "empty location; choose append or overwrite, or another URI",
+            f"{declaration.uri} already contains a dataset (version {dataset.version}), which mode create does not "
+            "allow; choose mode append or overwrite, or another URI",
             uri=declaration.uri,
             version=dataset.version,
         )

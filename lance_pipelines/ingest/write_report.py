@@ -68,7 +68,7 @@ class WriteReport:
             added = self.rows_written - self.rows_replaced
             return f"{self.mode}: {added:+,} row{'s' * (added != 1)}, {self.rows_replaced:,} updated, v{self.version}"
         if self.rows_replaced is not None:
-            return f"{self.mode}: {rows} replaced {self.rows_replaced:,}, v{self.version}"
+            return f"{self.mode}: {rows} written, {self.rows_replaced:,} replaced, v{self.version}"
         return f"{self.mode}: {'+' if self.mode is WriteMode.APPEND else ''}{rows}, v{self.version}"
 
     def summary(self) -> str:

@@ -53,10 +53,10 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     Metadata of an asset:
 
     * ``lance/uri``: the dataset's location, instead of the one below ``base_uri``;
-    * ``lance/mode``: ``overwrite``, ``append``, ``upsert`` or ``create``, instead of ``mode``;
+    * ``lance/mode``: ``overwrite``, ``append``, ``upsert``, or ``create``, instead of ``mode``;
     * ``lance/upsert_by``: the key columns of mode ``upsert``, a name or a list of names; by default, the primary key
       that the dataset declares;
-    * ``lance/schema_mode``: ``error``, ``add`` or ``overwrite``, instead of ``schema_mode``;
+    * ``lance/schema_mode``: ``error``, ``add``, or ``overwrite``, instead of ``schema_mode``;
     * ``partition_expr``: the column that assigns rows to partitions; for partitions of several dimensions, a mapping
       of the name of each dimension to its column. A run in mode ``overwrite`` then replaces the rows of its partitions,
       in one commit, and a step loads the rows of the partitions that it depends on.
@@ -90,8 +90,8 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
         """Store a frame as the next version of the asset's dataset."""
         if not context.has_asset_key:
             raise dg.DagsterInvariantViolationError(
-                f"output {context.name!r} is not an asset: LanceIOManager stores assets only; use another IO manager "
-                "for ops"
+                f"output {context.name!r} is not an asset: LanceIOManager stores only assets; use another IO manager "
+                "for the outputs of ops"
             )
         partitions = _partitions(context)
         with reported_as_failure(context.asset_key.to_user_string(), context.log):

@@ -109,9 +109,9 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
 
         Args:
             frame: a frame of a type that ``LanceIOManager`` stores.
-            mode: ``overwrite``, ``append``, ``upsert`` or ``create``. In a run for partitions of the asset,
+            mode: ``overwrite``, ``append``, ``upsert``, or ``create``. In a run for partitions of the asset,
                 ``overwrite`` replaces the rows of these partitions.
-            schema_mode: what happens to columns that the dataset lacks: ``error``, ``add`` or ``overwrite``. By
+            schema_mode: what happens to columns that the dataset lacks: ``error``, ``add``, or ``overwrite``. By
                 default, ``overwrite`` if all rows are replaced, and ``error`` otherwise.
             partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
             upsert_by: the key columns of mode ``upsert``, as for ``DatasetDeclaration``.

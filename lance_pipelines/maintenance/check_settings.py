@@ -70,9 +70,11 @@ class CheckSettings:
             raise InvalidInputError(f"checks: max_orphan_bytes must not be negative, found {self.max_orphan_bytes}")
         for name, severity in self.severities.items():
             if name not in DEFAULT_SEVERITIES:
-                raise InvalidInputError(f"checks: unknown check {name!r}; expected one of {list(DEFAULT_SEVERITIES)}")
+                raise InvalidInputError(
+                    f"checks: unknown check {name!r}; expected one of {', '.join(DEFAULT_SEVERITIES)}"
+                )
             if severity not in list(Severity):
-                expected = [each.value for each in Severity]
+                expected = ", ".join(Severity)
                 raise InvalidInputError(f"checks: severity of {name!r} must be one of {expected}, found {severity!r}")
 
     def severity(self, name: str) -> Severity:

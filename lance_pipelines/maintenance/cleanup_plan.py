@@ -13,7 +13,7 @@ import lance_core.metadata
 from lance_core.metadata import FileKind, PathState, plan_cleanup
 from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
-from lance_pipelines.maintenance.policy import CleanupPolicy
+from lance_pipelines.maintenance.policy import CleanupPolicy, newest_versions
 from lance_pipelines.progress import Progress
 from lance_pipelines.step_messages import StepMessage
 
@@ -136,16 +136,16 @@ class CleanupForecast:
     def headline(self) -> str:
         """Return one line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
-        terms = f"the newest {self.policy.retain_versions}"
+        terms = newest_versions(self.policy)
         if self.policy.retention:
             terms += f" and all versions from the last {format_duration(self.policy.retention)}"
         if not self.has_work:
-            return f"{place}: nothing to do ({amount(self.versions, 'version')}; the cleanup keeps {terms})"
+            return f"{place}: nothing to do ({amount(self.versions, 'version')}; the policy keeps {terms})"
         removable = FileTotals.of(self.plan.removable)
         return (
             f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')} and "
             f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed; "
-            f"the cleanup keeps {terms}"
+            f"the policy keeps {terms}"
         )
 
     def table(self) -> str:

@@ -106,14 +106,15 @@ class CleanupReport:
     def headline(self) -> str:
         """Return the summary of the event: what was removed, and the latest version."""
         stats = self.stats
-        removed = f"-{amount(stats.old_versions, 'version')}, {format_bytes(stats.bytes_removed)} reclaimed"
+        sign = "-" if stats.old_versions else ""
+        removed = f"{sign}{amount(stats.old_versions, 'version')}, {format_bytes(stats.bytes_removed)} reclaimed"
         return f"cleanup: {removed}, v{self.plan.read_version}"
 
     def warnings(self) -> list[str]:
         """Return messages about deviations from the plan; empty if there are none."""
         found = []
         if self.stats.failed_deletes:
-            found.append(f"{self._failed()}; the next run tries again")
+            found.append(f"{self._failed()}; the next cleanup tries again")
         if self.stats.damaged_versions:
             versions = amount(self.stats.damaged_versions, "version")
             found.append(
@@ -130,15 +131,18 @@ class CleanupReport:
         """
         if self.stats.failed_deletes and not self.has_changed:
             raise StorageError(
-                f"{self.uri}: nothing could be removed; {self._failed()}",
+                f"{self.uri}: nothing was removed; {self._failed()}",
                 uri=self.uri,
                 failed_deletes=self.stats.failed_deletes,
             )
 
     def _failed(self) -> str:
         left = _files_left_of(self.plan, _NAMED_FILES)
+        failed = f"{amount(self.stats.failed_deletes, 'file')} could not be removed"
+        if not left:
+            return failed
         more = ", …" if self.stats.failed_deletes > len(left) else ""
-        return f"{amount(self.stats.failed_deletes, 'file')} could not be removed: {', '.join(left)}{more}"
+        return f"{failed}: {', '.join(left)}{more}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""
@@ -152,7 +156,7 @@ class CleanupReport:
             f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
         )
         if stats.failed_deletes:
-            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed; the next run tries again"
+            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed; the next cleanup tries again"
         return line
 
 

@@ -99,7 +99,7 @@ class DeleteReport:
 
     def headline(self) -> str:
         """Return the summary of the event: what was deleted, and the version."""
-        deleted = "rows" if self.rows_deleted is None else f"-{amount(self.rows_deleted, 'row')}"
+        deleted = "unknown number of rows" if self.rows_deleted is None else f"-{amount(self.rows_deleted, 'row')}"
         return f"{self.op}: {deleted} where {self.planned.predicate}, v{self.after.version}"
 
     def summary(self) -> str:
@@ -107,7 +107,7 @@ class DeleteReport:
         if not self.has_changed:
             found = f"no rows match {self.planned.predicate}; the table has {amount(self.after.rows, 'row')}"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
-        deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
+        deleted = "an unknown number of rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
             f"{self.uri} version {self.after.version}: {deleted} deleted where {self.planned.predicate}; "
             f"{amount(self.after.rows, 'row')} remaining in {amount(self.after.fragments, 'fragment')}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lance_pipelines.maintenance.index_plan import IndexAction
 from lance_pipelines.maintenance.plan_table import format_duration
+from lance_pipelines.maintenance.policy import newest_versions
 
 if TYPE_CHECKING:
     from lance_pipelines.maintenance.health import TableHealth
@@ -102,7 +103,7 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
-    details = [f"keeping the newest {policy.retain_versions}"]
+    details = [f"keeping {newest_versions(policy)}"]
     if old.named:
         details.append(f"{old.named} tagged or used by a branch")
     if old.too_recent:
@@ -120,13 +121,13 @@ def evaluate_indices(policy: IndexPolicy | None, forecast: IndexForecast) -> Ver
         forecast: the plan of ``optimize_indices``.
     """
     if policy is None:
-        return NotDue("index upkeep is disabled")
+        return NotDue("index maintenance is disabled")
     building = [work for work in forecast.works if work.action is not IndexAction.UPDATE]
     if building:
         return _index_verdict(forecast, f"{building[0].name}: {building[0].reason}", is_due=True)
     if not forecast.works:
         covered = (
-            f"{_count(len(forecast.coverage), 'index', 'indices')} up to date" if forecast.coverage else "no index"
+            f"{_count(len(forecast.coverage), 'index', 'indices')} up to date" if forecast.coverage else "no indices"
         )
         return NotDue("; ".join([covered, *forecast.waiting]))
     rows = max(forecast.works, key=lambda work: work.unindexed_rows)

@@ -1,4 +1,4 @@
-"""FragmentFigures: rows, deleted rows, bytes and files of every fragment of a version, as arrays.
+"""FragmentFigures: rows, deleted rows, bytes, and files of every fragment of a version, as arrays.
 
 All numbers come from the manifest. The manifest is read once; everything derived from it (the statistics of a
 table, a histogram, the largest fragments) is computed on arrays, so that 100,000 fragments cost a fraction of a second.

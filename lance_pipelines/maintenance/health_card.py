@@ -175,11 +175,11 @@ class HealthCard:
         health = self.health
         size = "unknown size" if health.bytes_total is None else format_bytes(health.bytes_total)
         facts = (
-            f"{health.rows:,} rows",
-            f"{health.fragments:,} fragments",
+            _counted(health.rows, "row"),
+            _counted(health.fragments, "fragment"),
             size,
             f"{health.deletion_ratio:.1%} deleted",
-            f"{health.versions:,} versions",
+            _counted(health.versions, "version"),
         )
         sections = [
             f"## {self.grade.name} · version {health.version}",
@@ -204,6 +204,10 @@ class HealthCard:
             markdown_table(("Fragment", "Rows", "Deleted", "Size", "Files"), _largest(self.figures)),
         ]
         return "\n\n".join(sections) + "\n"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _assess_fragments(policy: CompactionPolicy | None, health: TableHealth, figures: FragmentFigures) -> Assessment:
@@ -266,9 +270,9 @@ def _assess_indices(policy: IndexPolicy | None, coverage: Sequence[IndexCoverage
         _grade(behind[0].unindexed_rows, [factor * limits.min_unindexed_rows for factor in _DUE_FACTORS]),
         _grade(fragments, [factor * limits.min_unindexed_fragments for factor in _DUE_FACTORS]),
     )
-    shown = [f"{index.name}: {index.unindexed_rows:,} unindexed rows" for index in behind[:_SHOWN_INDICES]]
+    shown = [f"{index.name}: {_counted(index.unindexed_rows, 'unindexed row')}" for index in behind[:_SHOWN_INDICES]]
     more = [f"{len(behind) - _SHOWN_INDICES} more"] if len(behind) > _SHOWN_INDICES else []
-    disabled = [] if policy else ["index upkeep is disabled"]
+    disabled = [] if policy else ["index maintenance is disabled"]
     step = f"optimize {amount(len(behind), 'index', 'indices')}" if grade and policy else ""
     return Assessment(part, grade, "; ".join([*shown, *more, *disabled]), step)
 

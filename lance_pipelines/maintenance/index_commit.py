@@ -111,7 +111,7 @@ def stage_indices(
         _verify_coverage(plan, on_branch)
         built = branch_indices(origin, on_branch)
         if not built.new:
-            raise StorageError(f"{plan.uri}: pylance changed no index; its log may have the reason")
+            raise StorageError(f"{plan.uri}: pylance changed no index; its log may contain the reason")
         built.copy_files()
     except BaseException:
         with suppress(LanceError):
@@ -216,10 +216,11 @@ def _verify_coverage(plan: PlannedIndices, branch: lance_core.LanceDataset) -> N
     for work in plan.works:
         index = built.get(work.name)
         if index is None or index.unindexed_fragments:
-            left = "it does not exist" if index is None else amount(index.unindexed_rows, "row") + " not indexed"
+            num_left = 0 if index is None else len(index.unindexed_fragments)
+            left = "it does not exist" if index is None else f"{amount(num_left, 'fragment')} not indexed"
             raise StorageError(
-                f"{plan.uri}: pylance did not {work.action} index {work.name!r} ({left}); its log has the reason. "
-                "To build a damaged index anew, use build_index with replace",
+                f"{plan.uri}: pylance did not {work.action} index {work.name!r} ({left}); its log may contain the "
+                "reason. To rebuild a damaged index, run build_index with replace",
                 index=work.name,
             )
 

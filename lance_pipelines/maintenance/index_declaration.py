@@ -208,7 +208,9 @@ def check_indices(what: str, indices: object) -> tuple[IndexDeclaration, ...]:
         InvalidInputError: an element is not a declaration of an index, or two indices have the same name.
     """
     if not isinstance(indices, Sequence) or not all(isinstance(index, IndexDeclaration) for index in indices):
-        raise InvalidInputError(f"{what}: indices must be a sequence of IndexDeclaration, found {indices!r:.80}")
+        raise InvalidInputError(
+            f"{what}: indices must be a sequence of IndexDeclaration objects, found {indices!r:.80}"
+        )
     names = [index.name for index in indices]
     repeated = [name for number, name in enumerate(names) if name in names[:number]]
     if repeated:

@@ -62,7 +62,7 @@ class IndexAction(StrEnum):
     """Add the fragments that it does not cover."""
 
     RETRAIN = "retrain"
-    """Train it anew on all rows, with its recorded parameters; only for vector indices."""
+    """Retrain it on all rows, with its recorded parameters; only for vector indices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,7 @@ class IndexForecast:
             declared: the declared indices.
             operation: the job.
             names: names of the indices to consider; if empty, all of them.
-            anew: whether ``build_index`` builds existing indices anew, and ``optimize_indices`` trains vector indices
-                anew.
+            anew: whether ``build_index`` rebuilds existing indices, and ``optimize_indices`` retrains vector indices.
             problem: why this process cannot execute the plan; empty if it can.
 
         Raises:

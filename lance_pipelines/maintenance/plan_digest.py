@@ -33,7 +33,7 @@ def require_digest(found: str, expected: str | None, *, uri: str, version: int) 
     if expected is not None and expected != found:
         raise InvalidInputError(
             f"{uri}: the plan for version {version} has the digest {found}, expected {expected}; the dataset, the "
-            "declaration, or the run's options have changed since the dry run. Run another dry run and review its "
+            "declaration, or the run's options have changed since the dry run. Start another dry run and review its "
             "plan.",
             expected=expected,
             found=found,

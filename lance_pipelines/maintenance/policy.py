@@ -115,6 +115,11 @@ class CleanupPolicy:
         return max(self.older_than, self.min_age)
 
 
+def newest_versions(policy: CleanupPolicy) -> str:
+    """Return the versions that a cleanup policy keeps regardless of age, in words."""
+    return "the newest version" if policy.retain_versions == 1 else f"the newest {policy.retain_versions} versions"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexPolicy:
     """Policy for keeping indices current: those that are declared, and those that other programs built.

@@ -85,13 +85,13 @@ class PylanceBranch:
 
         Args:
             names: the names of the indices.
-            retrain: whether to train the indices anew, with their recorded parameters; only for vector indices.
+            retrain: whether to retrain the indices, with their recorded parameters; only for vector indices.
 
         Raises:
             InvalidInputError: pylance rejects the update.
             StorageError: the indices could not be updated.
         """
-        with _typed_errors(f"cannot update indices {', '.join(names)}"):
+        with _typed_errors(f"cannot update {'index' if len(names) == 1 else 'indices'} {', '.join(names)}"):
             self._dataset.optimize.optimize_indices(index_names=list(names), retrain=retrain)
 
 

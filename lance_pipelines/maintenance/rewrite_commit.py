@@ -41,6 +41,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ def verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
         if found != expected:
             fragment_ids = [fragment.id for fragment in result.original_fragments]
             raise RowsLostError(
-                f"{uri}: fragments {fragment_ids} contain {expected} rows, but the fragments that replace them "
-                f"contain {found}; rows were lost or written twice",
+                f"{uri}: fragments {fragment_ids} contain {amount(expected, 'row')}, but the fragments that replace "
+                f"them contain {found}; rows were lost or written twice",
                 uri=uri,
                 expected=expected,
                 found=found,
@@ -234,8 +235,8 @@ def _give_up(plan: PlannedRewrite, outcome: RewriteOutcome, unfinished: int) -> 
     outcome.unfinished = unfinished
     if not outcome.committed:
         raise TooMuchWriteContentionError(
-            f"{plan.uri}: other writers changed the fragments of every group {_MAX_ROUNDS} times in a row; nothing was "
-            "rewritten",
+            f"{plan.uri}: giving up after {_MAX_ROUNDS} rounds, because other writers changed the fragments that were "
+            "being rewritten; nothing was rewritten",
             uri=plan.uri,
             groups=unfinished,
         )

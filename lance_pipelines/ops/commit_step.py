@@ -71,7 +71,7 @@ def build_commit_step(
     @dg.op(
         name=f"{declaration.name}__{name}",
         description=description,
-        ins={"message": dg.In(str, description=f"The {kind.__name__}, as JSON.")},
+        ins={"message": dg.In(str, description="The message of the previous step, as JSON.")},
         out=dg.Out(dg.Nothing),
         pool=commit_pool(declaration.name),
         retry_policy=COMMIT_RETRIES,

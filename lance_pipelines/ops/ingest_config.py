@@ -73,13 +73,13 @@ class TargetConfig(dg.Config):
         default=None,
         description="'append' adds the rows; 'overwrite' replaces all rows and the schema; 'overwrite_partition' "
         "replaces the rows of the run's partitions; 'upsert' replaces the rows that have the keys of new rows, and "
-        "adds the rest; 'create' fails if the dataset exists. In the other modes, the first run creates the dataset.",
+        "adds the rest; 'create' fails if the dataset exists. In every mode, the first run creates the dataset.",
     )
     schema_mode: SchemaChoice | None = Field(
         default=None,
         description="What to do if the columns of the source differ from those of the dataset: 'error' fails the run; "
-        "'add' adds new columns, and missing ones become null; 'overwrite' replaces the columns together with all "
-        "rows.",
+        "'add' adds new columns, and fills missing ones with nulls, except in mode 'upsert'; 'overwrite' replaces the "
+        "columns together with all rows.",
     )
     upsert_by: list[str] | None = Field(
         default=None,

@@ -165,7 +165,7 @@ class VerifyConfig(dg.Config):
     version: int | None = Field(
         default=None, description="The version whose files are examined; by default, the latest one."
     )
-    pages: bool = Field(default=False, description="Whether all values are read, too.")
+    pages: bool = Field(default=False, description="Also read all values.")
     uri: str | None = Field(
         default=None,
         description="Location of the Lance dataset; by default, the declared location. A relative path is resolved "
@@ -183,14 +183,14 @@ class IndexConfig(MaintenanceConfig):
 class BuildIndexConfig(IndexConfig):
     """The configuration of ``build_index``: which declared indices are built."""
 
-    replace: bool | None = Field(default=False, description="Build existing indices anew, too.")
+    replace: bool | None = Field(default=False, description="Also rebuild indices that already exist.")
 
 
 class OptimizeIndicesConfig(IndexConfig):
     """The configuration of ``optimize_indices``: which indices are brought up to date, and how."""
 
     retrain: bool | None = Field(
-        default=False, description="Train vector indices anew on all rows, with their recorded parameters."
+        default=False, description="Retrain vector indices on all rows, with their recorded parameters."
     )
 
 
@@ -308,7 +308,7 @@ def parse_duration(text: str) -> timedelta:
         return timedelta(seconds=parse_timespan(text))
     except (InvalidTimespan, OverflowError) as error:
         raise InvalidInputError(
-            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m), or a number of seconds"
+            f"{text!r} is not a valid duration; expected a number and a unit (14d, 36h, 90m), or a number of seconds"
         ) from error
 
 

@@ -22,7 +22,7 @@ def build_index_build_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinitio
     return build_planning_step(
         declaration,
         "plan_index_build",
-        description=f"Finds declared indices of {declaration.name} that are not built.",
+        description=f"Plans which declared indices of {declaration.name} to build.",
         config=BuildIndexConfig,
         declared={"dry_run": False, "replace": False},
         plan=lambda request: _plan(declaration, request, IndexOperation.BUILD, anew=bool(request.config.replace)),
@@ -34,7 +34,7 @@ def build_index_update_plan_op(declaration: DatasetDeclaration) -> dg.OpDefiniti
     return build_planning_step(
         declaration,
         "plan_index_update",
-        description=f"Finds indices of {declaration.name} that do not cover all rows, and declared ones to build.",
+        description=f"Plans which indices of {declaration.name} to update, and which declared ones to build.",
         config=OptimizeIndicesConfig,
         declared={"dry_run": False, "retrain": False},
         plan=lambda request: _plan(declaration, request, IndexOperation.OPTIMIZE, anew=bool(request.config.retrain)),
@@ -58,7 +58,7 @@ def _plan(
         if forecast.problem:
             names = ", ".join(work.name for work in forecast.works)
             raise NotSupportedError(
-                f"{request.uri} version {forecast.version}: cannot change {names}: {forecast.problem}"
+                f"{request.uri} version {forecast.version}: cannot build or update {names}: {forecast.problem}"
             )
         return PlannedIndices(
             update_id=str(uuid.uuid4()),

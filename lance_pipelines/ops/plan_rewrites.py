@@ -30,7 +30,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     return build_planning_step(
         declaration,
         "plan_compaction",
-        description=f"Finds small fragments of {declaration.name} that can be merged.",
+        description=f"Finds fragments of {declaration.name} to merge or to rewrite.",
         config=CompactConfig,
         declared=declared_values("compact", declaration.maintenance),
         plan=lambda request: _plan(

@@ -87,7 +87,7 @@ def build_planning_step(
         config: the configuration class.
         plan: makes the plan.
         declared: the values of the configuration that a run without a configuration has; None if one is required.
-        precedes_commit: whether the next step commits, so that dead runs must release their pool slots before.
+        precedes_commit: whether the next step commits, so that dead runs must release their pool slots first.
     """
 
     @dg.op(

@@ -1,4 +1,4 @@
-"""The op that verifies a dataset: it examines all files of one version, and the records of all versions."""
+"""The op that verifies a dataset: it examines files, manifests, tags, branches, and indices."""
 
 from datetime import timedelta
 from itertools import islice
@@ -35,7 +35,8 @@ def build_verify_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"{declaration.name}__verify_files",
-        description=f"Examines all files of one version of {declaration.name}, and the records of all versions.",
+        description=f"Examines the files of one version of {declaration.name}, the manifests of all versions, and "
+        "tags, branches, and indices.",
         config_schema=config_field(VerifyConfig, {"pages": False}),
         out=dg.Out(dg.Nothing),
     )

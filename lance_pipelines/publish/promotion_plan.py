@@ -62,8 +62,8 @@ class PromotionForecast:
         if self.published is not None and not self.has_work:
             return f"{place}: nothing to do (tag {self.tag} refers to version {self.published.version})"
         if self.published is None:
-            return f"{place}: tag {self.tag} will be created for it"
-        return f"{place}: tag {self.tag}, which refers to version {self.published.version}, will be moved to it"
+            return f"{place}: tag {self.tag} will be created for this version"
+        return f"{place}: tag {self.tag} will be moved from version {self.published.version} to this version"
 
     def table(self) -> str:
         """Return the output of a dry run."""
@@ -81,7 +81,7 @@ class PromotionForecast:
                 is_bytes=True,
             ),
         ]
-        notes = [f"Passed: {', '.join(self.passed)}.", "Dry run: nothing was changed."]
+        notes = [f"Checks passed: {', '.join(self.passed)}.", "Dry run: nothing was changed."]
         return render_plan(f"promote {self.headline()}", lines, notes)
 
 

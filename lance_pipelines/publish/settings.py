@@ -61,7 +61,10 @@ class PublishSettings:
         else:
             unknown = sorted(set(self.checks) - set(checks.names))
             if unknown:
-                raise InvalidInputError(f"publish: unknown checks {unknown}; the dataset has {list(checks.names)}")
+                raise InvalidInputError(
+                    f"publish: unknown checks: {', '.join(unknown)}; the dataset has: "
+                    f"{', '.join(checks.names) or 'none'}"
+                )
             required = tuple(name for name in checks.names if name in self.checks)
         if not required:
             raise InvalidInputError(

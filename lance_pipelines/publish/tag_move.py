@@ -1,7 +1,7 @@
 """Moves a tag to a version that passed its checks, no matter how often the step runs.
 
 The tag is only ever set to the version that was checked: a number that now belongs to another version, because the
-dataset was deleted and created again, is refused. Without a configured version, the tag never moves back: if several
+dataset was deleted and created again, is rejected. Without a configured version, the tag never moves back: if several
 promotions overlap, it ends at the newest version.
 """
 
@@ -66,7 +66,7 @@ class PromotionReport:
         if not self.has_changed:
             return f"{place}: nothing to do (tag {planned.tag} refers to version {self.found})"
         change = "created" if self.before is None else f"moved from version {self.before}"
-        return f"{place}: tag {planned.tag} was {change}; passed: {', '.join(planned.passed)}"
+        return f"{place}: tag {planned.tag} was {change}; checks passed: {', '.join(planned.passed)}"
 
 
 def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | None = None) -> PromotionReport:
@@ -96,7 +96,8 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
     if found == planned.version:
         return PromotionReport(planned=planned, found=found, has_changed=found != planned.published)
     if planned.is_explicit and found != planned.published:
-        now = "deleted" if found is None else f"moved to version {found}"
+        change = "created at" if planned.published is None else "moved to"
+        now = "deleted" if found is None else f"{change} version {found}"
         raise RefConflictError(
             f"{planned.uri}: tag {planned.tag} was {now} after the promotion of version {planned.version} was planned; "
             "start a new run",

@@ -78,7 +78,8 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
     dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
     for run in dead:
-        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) no longer exists.")
+        process_id = run.tags[PROCESS_TAG].partition("@")[0]
+        instance.report_run_failed(run, f"The run's process (process id {process_id}) no longer exists.")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return [run.run_id for run in dead]
 

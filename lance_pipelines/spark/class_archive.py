@@ -1,6 +1,6 @@
 """An archive of the classes that a session loads, with which Spark's JVM starts in about half of the processor time.
 
-Without an archive, the JVM reads, verifies and links about fifteen thousand classes at every start. When the first
+Without an archive, the JVM reads, verifies, and links about fifteen thousand classes at every start. When the first
 local session of a Java runtime and a Spark installation has ended, a separate process with low priority runs a small
 session (``class_recording``) whose JVM writes its classes to a file in the user's cache directory. Later sessions map
 this file into memory. Recording takes about a minute of processor time, which the first session does not spend.

@@ -28,7 +28,7 @@ _SMALL_PART: Final = 8
 
 
 def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
-    """Convert a batch to the target's columns, order and types.
+    """Convert a batch to the target's columns, order, and types.
 
     Args:
         batch: must contain every column of the target by name; other columns are dropped.
@@ -48,7 +48,8 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
         index = batch.schema.get_field_index(field.name)
         if index < 0:
             raise SchemaMismatchError(
-                f"column {field.name!r} is missing from the batch, which has {', '.join(batch.schema.names)}",
+                f"column {field.name!r} is missing from the batch, which has "
+                f"{', '.join(batch.schema.names) or 'no columns'}",
                 column=field.name,
             )
         columns.append(_conform(batch.column(index), field, field.name, first_row))
@@ -70,9 +71,11 @@ def detach_small_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.Array:
-    """Convert an array, or a child of one, to the field's type; ``first_row`` applies only at the top level."""
+def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int | None) -> pa.Array:
+    """Convert an array, or a child of one, to the field's type; ``first_row`` is None for the items of lists."""
     if not field.nullable and array.null_count:
+        if first_row is None:
+            raise SchemaMismatchError(f"column {path!r} is not nullable, but contains a null", column=path)
         row = first_row + _first_true(array.is_null())
         raise SchemaMismatchError(
             f"column {path!r}: row {row} is null, but the column is not nullable", column=path, row=row
@@ -93,7 +96,7 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
     if pa.types.is_fixed_size_list(expected) and pa.types.is_list(array.type):
         return _fixed_size_lists(array, expected, path, first_row)
     if pa.types.is_struct(expected) and pa.types.is_struct(array.type):
-        return _structs(array, expected, path)
+        return _structs(array, expected, path, first_row)
     if _is_variable_list(expected) and pa.types.is_list(array.type):
         return _lists(array, expected, path)
     try:
@@ -118,7 +121,9 @@ def _blobs(array: pa.Array, expected: pa.BaseExtensionType) -> pa.Array:
     return pa.ExtensionArray.from_storage(expected, storage)
 
 
-def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path: str, first_row: int) -> pa.Array:
+def _fixed_size_lists(
+    array: pa.ListArray, expected: pa.FixedSizeListType, path: str, first_row: int | None
+) -> pa.Array:
     size = expected.list_size
     offsets = array.offsets.to_numpy()
     lengths = np.diff(offsets)
@@ -130,17 +135,19 @@ def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path:
         if array.null_count:
             wrong &= array.is_valid().to_numpy(zero_copy_only=False)
         if wrong.any():
-            row = int(np.argmax(wrong))
+            found = int(lengths[np.argmax(wrong)])
+            row = None if first_row is None else first_row + int(np.argmax(wrong))
+            place = "" if row is None else f"row {row} has "
             raise SchemaMismatchError(
-                f"column {path!r}: row {first_row + row} has a list of length {lengths[row]}, expected {size}",
+                f"column {path!r}: {place}a list of length {found}, expected {size}",
                 column=path,
-                row=first_row + row,
+                row=row,
                 expected=size,
-                found=int(lengths[row]),
+                found=found,
             )
         values = array.values.take(_padded_indices(array, offsets, size))
         mask = array.is_null()
-    values = _conform(values, expected.value_field, f"{path}.item", 0)
+    values = _conform(values, expected.value_field, f"{path}.item", None)
     return pa.FixedSizeListArray.from_arrays(values, type=expected, mask=mask)
 
 
@@ -156,9 +163,9 @@ def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) 
     return pa.nulls(len(array) * size, pa.int64())
 
 
-def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Array:
+def _structs(array: pa.StructArray, expected: pa.StructType, path: str, first_row: int | None) -> pa.Array:
     if not array.null_count:
-        children = [_conform(array.field(child.name), child, f"{path}.{child.name}", 0) for child in expected]
+        children = [_conform(array.field(child.name), child, f"{path}.{child.name}", first_row) for child in expected]
         return pa.StructArray.from_arrays(children, fields=list(expected))
     # Values under a null parent are meaningless: flatten makes them null, and such nulls are always allowed.
     flattened = dict(zip([child.name for child in array.type], array.flatten(), strict=True))
@@ -172,14 +179,14 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
                 column=name,
                 found=num_nulls,
             )
-        children.append(_conform(values, child.with_nullable(True), name, 0))
+        children.append(_conform(values, child.with_nullable(True), name, first_row))
     return pa.StructArray.from_arrays(children, fields=list(expected), mask=array.is_null())
 
 
 def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
     start = array.offsets[0].as_py()
     values = array.values.slice(start, array.offsets[-1].as_py() - start)
-    items = _conform(values, expected.value_field, f"{path}.item", 0)
+    items = _conform(values, expected.value_field, f"{path}.item", None)
     mask = array.is_null() if array.null_count else None
     if pa.types.is_large_list(expected):
         return pa.LargeListArray.from_arrays(_rebased(array, start).cast(pa.int64()), items, type=expected, mask=mask)

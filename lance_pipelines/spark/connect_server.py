@@ -93,7 +93,7 @@ def _available(host: str, port: int) -> int:
         with socket.create_server((host, port)) as listener:
             return int(listener.getsockname()[1])
     except OSError as error:
-        raise InvalidInputError(f"the server cannot listen on {host}:{port}: {error.strerror}") from error
+        raise InvalidInputError(f"the Spark Connect server cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 def _start(settings: dict[str, str], host: str, port: int, scratch: Path) -> subprocess.Popen[bytes]:
@@ -130,7 +130,7 @@ def _await_port(process: subprocess.Popen[bytes], host: str, port: int) -> None:
         with suppress(OSError), socket.create_connection((host, port), timeout=1):
             return
         time.sleep(_POLL_SECONDS)
-    raise StorageError(f"the Spark Connect server did not start within {_START_SECONDS} s")
+    raise StorageError(f"the Spark Connect server did not start within {_START_SECONDS} seconds")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -128,7 +128,7 @@ def environment_inventory(
         raise InvalidInputError(f"captured_at {captured_at.isoformat()} has no time zone")
     installed = find_records() if records is None else list(records)
     if not installed:
-        raise NotFoundError("no distribution of this Python environment has a RECORD of its files")
+        raise NotFoundError("no distribution of this Python environment has a RECORD file")
     # The largest first, so that the partitions have about the same number of files.
     ordered = sorted(installed, key=lambda record: (-_num_bytes(record.path), record.path))
     parts = [part for first in range(_NUM_PARTITIONS) if (part := ordered[first::_NUM_PARTITIONS])]

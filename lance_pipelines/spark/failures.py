@@ -7,7 +7,7 @@ table that matches one of the messages applies:
 ================================================  ====================================================
 Recognized by                                     Becomes
 ================================================  ====================================================
-an error of this project, noted by a worker       the same class, message and context
+an error of this project, noted by a worker       the same class, message, and context
 ``No space left on device``, quota, file limit    ``StorageError``
 ``[FAILED_READ_FILE.*]``                          ``NotFoundError`` | ``StorageError`` (permission, network)
                                                   | ``SchemaMismatchError`` | ``CorruptDataError``
@@ -233,7 +233,9 @@ def _unusable_request(messages: Sequence[str], what: str) -> LanceError | None:
 def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
     for message in messages:
         if _NO_MEMORY.search(message):
-            return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory or spark.executor.memory")
+            return StorageError(
+                f"{what}: Spark ran out of memory; increase spark.driver.memory or spark.executor.memory"
+            )
         if "Python worker exited unexpectedly" in message or "ExecutorLostFailure" in message:
             return StorageError(
                 f"{what}: a worker process repeatedly exited unexpectedly; the most common cause is lack of memory",
@@ -254,7 +256,7 @@ def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
 
 
 def _summary(message: str) -> str:
-    """Return the first paragraph of a Spark message without its condition, SQLSTATE and plan."""
+    """Return the first paragraph of a Spark message without its condition, SQLSTATE, and plan."""
     text = _CONDITION.sub("", message)
     text = re.split(r"\s*SQLSTATE: |\n\s*at |\n\n|\n'|\n== ", text, maxsplit=1)[0]
     return " ".join(text.split()).rstrip(";") or "no message"

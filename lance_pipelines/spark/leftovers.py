@@ -35,7 +35,7 @@ def check_token(file_token: str) -> None:
         InvalidInputError: the token is malformed.
     """
     if not _TOKEN.fullmatch(file_token):
-        raise InvalidInputError(f"file token {file_token!r} is not 16 lowercase hex digits")
+        raise InvalidInputError(f"malformed file token {file_token!r}; expected 16 lowercase hexadecimal digits")
 
 
 def discard_files(

@@ -24,7 +24,7 @@ def rows_of(selection: RowSelection) -> Column:
 
 def required_rows(selection: RowSelection) -> Column:
     """Return the condition as a column that fails for every other row."""
-    message = f"a row does not belong to the partitions of the run: {selection.to_sql()}"
+    message = f"a row does not belong to the partitions of the run; expected rows where {selection.to_sql()}"
     return F.when(rows_of(selection), F.lit(True)).otherwise(F.raise_error(F.lit(message)).cast("boolean"))
 
 

@@ -24,6 +24,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 
 from lance_core.errors import InternalError
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.spark.failures import reported_to_driver, translated
 from lance_pipelines.spark.owned_jobs import owned_jobs
 
@@ -87,7 +88,7 @@ def run_tasks(
         lost_attempts = may_lose_attempts(session, reports)
     latest = {report.task_index: report for report in sorted(reports, key=lambda report: report.attempt_number)}
     if len(latest) != len(tasks):
-        raise InternalError(f"{what}: {len(tasks)} tasks were started, but {len(latest)} returned a result")
+        raise InternalError(f"{what}: expected {amount(len(tasks), 'result')} of tasks, found {len(latest)}")
     results = tuple(pickle.loads(latest[index].result) for index in range(len(tasks)))  # of our workers
     return TaskResults(results=results, lost_attempts=lost_attempts)
 

@@ -237,7 +237,8 @@ def _stored_type(
         return natural
     if not same_type(spark_type(declared, path), data_type):
         raise InvalidInputError(
-            f"column {path!r}: the metadata declares {declared}, which does not fit {data_type.simpleString()}",
+            f"column {path!r}: the metadata declares the type {declared}, which does not fit the Spark type "
+            f"{data_type.simpleString()}",
             column=path,
             expected=str(declared),
             found=data_type.simpleString(),
@@ -255,10 +256,14 @@ def _declared_type(natural: pa.DataType, metadata: Mapping[str, Any], path: str)
         return found
     if FIXED_SIZE_KEY in metadata:
         size = str(metadata[FIXED_SIZE_KEY])
-        if not size.isascii() or not size.isdecimal() or not 0 < int(size) < 2**31 or not _is_list(natural):
+        if not _is_list(natural):
             raise InvalidInputError(
-                f"column {path!r}: the metadata {FIXED_SIZE_KEY!r} is {size!r}; expected the length of the lists of an "
-                "array column",
+                f"column {path!r}: the metadata {FIXED_SIZE_KEY!r} applies only to arrays, found {natural}", column=path
+            )
+        if not size.isascii() or not size.isdecimal() or not 0 < int(size) < 2**31:
+            raise InvalidInputError(
+                f"column {path!r}: the metadata {FIXED_SIZE_KEY!r} must be the length of the arrays, a whole number "
+                f"from 1 to {2**31 - 1}, found {size!r}",
                 column=path,
             )
         # A table does not record whether items may be null, so every item may.

@@ -144,7 +144,7 @@ def write_frame(
     Args:
         frame: the DataFrame.
         dataset_uri: location of the dataset whose data directory receives the files.
-        mode: ``append``, ``overwrite`` or ``create``, as for ``lance_core.write_fragments``.
+        mode: ``append``, ``overwrite``, or ``create``, as for ``lance_core.write_fragments``.
         target: the fragments' schema, from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         max_rows_per_file: number of rows at which a task starts its next file.
         max_bytes_per_file: approximate number of bytes at which a task starts its next file.

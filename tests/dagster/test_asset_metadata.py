@@ -26,7 +26,7 @@ def test_columns_show_type_nullability_and_comment() -> None:
 def test_wide_schema_is_listed_in_part_and_its_event_stays_small() -> None:
     columns = table_schema(pa.schema([pa.field(f"column {number}", pa.int64()) for number in range(10_000)]))
     assert len(columns.columns) == 500
-    assert columns.constraints.other == ["9,500 more columns"]
+    assert columns.constraints.other == ["9500 more columns"]
     assert len(dg.serialize_value(columns)) < 100_000
 
 

@@ -139,7 +139,7 @@ def test_a_change_after_the_request_triggers_another_downstream_run(automated) -
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_a_change_during_a_run_triggers_another_run_afterwards(automated) -> None:
+def test_a_change_during_a_run_triggers_another_run_afterward(automated) -> None:
     automated.change()
     assert automated.evaluate() == 1
     job = automated.defs.resolve_implicit_global_asset_job_def()

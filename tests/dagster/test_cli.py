@@ -101,7 +101,7 @@ def test_a_command_with_nothing_to_do_succeeds(module) -> None:
     done = run("cleanup", "-m", module("events"))
     assert done.exit_code == 0
     assert (
-        "nothing to do (4 versions; the cleanup keeps the newest 10 and all versions from the last 2 weeks)"
+        "nothing to do (4 versions; the policy keeps the newest 10 versions and all versions from the last 2 weeks)"
         in done.stdout
     )
 
@@ -140,8 +140,8 @@ def test_check_prints_one_line_for_each_check_and_exits_nonzero_for_a_failed_err
         ["verify", "passed"],
     ]
     assert done.stderr == (
-        "FAILED events: check key_unique: 1 row with the same id as another row: "
-        "{'id': 7} in 2 rows (fragment 0 row 7 … fragment 4 row 0)\n"
+        "FAILED events: check key_unique: 1 row repeats the key (id) of another row: "
+        "{'id': 7} in 2 rows (fragment 0, offset 7 … fragment 4, offset 0)\n"
     )
 
 
@@ -150,7 +150,7 @@ def test_check_succeeds_with_warnings_and_evaluates_only_the_named_checks(module
     done = run("check", "--only", "deletions", "--only", "rows", "-m", module("events"))
     assert (done.exit_code, done.stderr) == (0, "")
     rows, deletions = done.stdout.splitlines()
-    assert rows == "events: rows: passed: 35 rows; the files of 4 of 4 fragments agree"
+    assert rows == "events: rows: passed: 35 rows; checked the files of 4 of 4 fragments"
     assert deletions.startswith("events: deletions: warning: 1 fragment with more than 0.1 of the rows deleted")
 
 
@@ -166,7 +166,7 @@ def test_a_command_shows_its_progress_on_standard_error(module, monkeypatch) -> 
 
 def test_check_command_examines_the_requested_version(module, uri) -> None:
     done = run("check", "--only", "rows", "--version", "2", "-m", module("events"))
-    assert done.stdout == "events: rows: passed: 20 rows; the files of 2 of 2 fragments agree\n"
+    assert done.stdout == "events: rows: passed: 20 rows; checked the files of 2 of 2 fragments\n"
 
 
 def test_spark_properties_reach_the_session(module) -> None:
@@ -183,11 +183,11 @@ def test_a_command_requires_a_dataset_name_when_several_are_declared(module, uri
     name = module("events", "trips")
     done = run("compact", "-m", name)
     assert done.exit_code == 1
-    expected = "FAILED compact: several datasets are declared; choose one with --dataset: ['events', 'trips']\n"
+    expected = "FAILED compact: several datasets are declared; choose one with --dataset: events, trips\n"
     assert done.stderr == expected
     assert run("compact", "--dataset", "trips", "-m", name).stdout.startswith("trips: ")
     done = run("compact", "--dataset", "drips", "-m", name)
-    expected = "dataset 'drips' is not declared, or has no job for compact; expected one of ['events', 'trips']"
+    expected = "dataset 'drips' is not declared, or has no job for compact; expected one of: events, trips"
     assert done.stderr == f"FAILED compact: {expected}\n"
 
 
@@ -282,7 +282,7 @@ def test_incorrect_command_usage_is_refused_before_anything_is_loaded(arguments,
 def test_an_invalid_duration_is_reported_in_a_one_line_error(module) -> None:
     done = run("cleanup", "--older-than", "soon", "-m", module("events"))
     assert done.exit_code == 1
-    assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a duration")
+    assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a valid duration")
 
 
 def test_the_log_of_a_command_is_shown_only_when_requested(module) -> None:

@@ -186,12 +186,11 @@ def test_a_project_without_datasets_loads() -> None:
         (["a-b", "a.b"], "datasets a-b and a.b have the same name 'a_b'"),
         (
             ["a", "a/compact"],
-            "the name 'a__compact' of dataset a/compact is also the name of the job 'compact' of dataset a",
+            "the name 'a__compact' of dataset a/compact is also the name of a job of dataset a",
         ),
         (
             ["a__write_fragments", "a"],
-            "the name 'a__write_fragments' of dataset a__write_fragments is also the name of the step "
-            "'write_fragments' of dataset a",
+            "the name 'a__write_fragments' of dataset a__write_fragments is also the name of a step of dataset a",
         ),
         (["b", "ingest", "compact", "a/compact"], None),
         (["lance_version_sensor", "write_fragments", "plan_cleanup", "2024"], None),

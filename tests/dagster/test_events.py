@@ -145,7 +145,7 @@ def test_the_report_summary_is_the_event_description_and_not_repeated_in_the_met
 
 def test_an_event_without_a_report_is_described_by_its_operation(uri) -> None:
     assert dataset_materialization(**arguments(uri, "append", 3)).description == "append: v3"
-    assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no row changed"
+    assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no rows changed"
 
 
 def test_zero_counts_are_recorded_only_among_the_details(uri) -> None:

@@ -138,7 +138,7 @@ def test_without_pylance_the_job_fails_in_its_first_step_and_a_dry_run_says_so(l
     result = lake.run()
     assert executed(result) == STEPS[:1]
     assert headline(result).endswith(
-        "version 1: cannot change id_idx: the package pylance is not installed: "
+        "version 1: cannot build or update id_idx: the package pylance is not installed: "
         "pip install 'lance-pipelines[pylance]' [NotSupportedError]"
     )
     assert lake.run(dry_run=True).success

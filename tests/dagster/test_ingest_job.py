@@ -161,7 +161,7 @@ def test_a_failed_verification_stops_the_commit_and_removes_the_files(project, i
     monkeypatch.setattr(write_module, "stage_write", lose_a_row)
     result = project.run(instance)
     data = failure(result)
-    assert data.user_failure_data.description.startswith(f"events: {project.uri}: Spark counted 4 rows")
+    assert data.user_failure_data.description.startswith(f"events: {project.uri}: the source has 4 rows")
     assert data.user_failure_data.metadata["lance/rows_counted"].value == "4"
     assert not list(Path(project.uri, "data").iterdir())
     assert not result.get_asset_materialization_events()

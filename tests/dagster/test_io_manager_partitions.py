@@ -199,7 +199,7 @@ def test_row_of_another_partition_is_refused_and_leaves_no_files(lake: Lake) -> 
 
     (failure,) = lake.run(events, key="eu", raise_on_error=False).get_step_failure_events()
     text = failure.step_failure_data.user_failure_data.description
-    assert "row 1 (region=us) does not belong to the partitions of the run: `region` = 'eu'" in text
+    assert "row 1 (region=us) does not belong to the partitions of the run; expected rows where `region` = 'eu'" in text
     assert not list(lake.directory.rglob("*.lance/data/*"))
 
 

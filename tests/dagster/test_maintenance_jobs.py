@@ -340,7 +340,7 @@ def test_a_cleanup_that_cannot_remove_any_file_fails(lake, monkeypatch) -> None:
     fail_deletes(lake, monkeypatch, "")
     result = lake.run("cleanup")
     message = headline(result)
-    assert message.startswith(f"events: {lake.uri}: nothing could be removed; ")
+    assert message.startswith(f"events: {lake.uri}: nothing was removed; ")
     assert " files could not be removed: " in message
     assert message.endswith(", … [StorageError]")
     assert not result.get_asset_observation_events()
@@ -356,9 +356,9 @@ def test_a_cleanup_that_cannot_remove_some_files_reports_their_names(lake, monke
     result = lake.run("cleanup")
     assert result.success
     assert numbers(observation(result))["lance/failed_deletes"] == 2
-    assert "2 files could not be removed; the next run tries again" in capsys.readouterr().out
+    assert "2 files could not be removed; the next cleanup tries again" in capsys.readouterr().out
     warnings = [entry.user_message for entry in lake.instance.all_logs(result.run_id) if entry.level == logging.WARNING]
-    assert f"{lake.uri}: 2 files could not be removed: {', '.join(left)}; the next run tries again" in warnings
+    assert f"{lake.uri}: 2 files could not be removed: {', '.join(left)}; the next cleanup tries again" in warnings
     monkeypatch.undo()
     assert {ref["version"] for ref in lance_core.dataset(lake.uri).version_refs()} > {lake.version()}
 
@@ -464,7 +464,7 @@ def test_a_maintenance_job_of_a_broken_manifest_fails_with_one_message(lake, ope
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
         ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0 (0 means no"),
         ("materialize_deletions", {"batch_size": -2}, "batch_size must be at least 0 (0 means no limit), found -2"),
-        ("cleanup", {"older_than": "soon"}, "'soon' is not a duration"),
+        ("cleanup", {"older_than": "soon"}, "'soon' is not a valid duration"),
         ("cleanup", {"retain_versions": 0}, "retain_versions must be at least 1, found 0"),
         ("delete_rows", {"predicate": "id <"}, "id <"),
         ("delete_rows", {"predicate": "nowhere = 1"}, "nowhere"),

@@ -94,7 +94,7 @@ def test_a_promotion_moves_the_tag_and_materializes_the_published_asset(uri, ins
     assert event.metadata["lance/summary"].value == "promote: prod v1"
     assert event.metadata["dagster/row_count"].value == 2
     assert not instance.fetch_materializations(EVENTS, limit=1).records
-    out = f"lake__events: {uri} version 1: tag prod was created; passed: rows, key_unique\n"
+    out = f"lake__events: {uri} version 1: tag prod was created; checks passed: rows, key_unique\n"
     assert capsys.readouterr().out == out
     append(uri, 3)
     assert promote(instance, uri).success
@@ -108,8 +108,8 @@ def test_a_failed_check_leaves_the_tag_and_names_the_version_and_the_check(uri, 
     append(uri, 2)
     message = headline(promote(instance, uri))
     assert message.startswith(
-        f"lake__events: {uri}: version 2 is not published, because it failed 1 of 2 checks (key_unique: 1 row with the "
-        "same id as another row"
+        f"lake__events: {uri}: version 2 is not published, because it failed 1 of 2 checks (key_unique: 1 row repeats "
+        "the key (id) of another row"
     )
     assert message.endswith("tag prod still refers to version 1 [InvalidInputError]")
     assert tagged(uri) == 1
@@ -130,9 +130,9 @@ def test_a_dry_run_checks_and_prints_the_plan_without_moving_the_tag(uri, instan
     assert promote(instance, uri, dry_run=True).success
     assert tagged(uri) is None
     out = capsys.readouterr().out
-    first = f"promote {uri} version 1: tag prod will be created for it\n"
+    first = f"promote {uri} version 1: tag prod will be created for this version\n"
     assert out.startswith(f"lake__events: {first}")
-    assert out.endswith("Passed: rows, key_unique.\nDry run: nothing was changed.\n")
+    assert out.endswith("Checks passed: rows, key_unique.\nDry run: nothing was changed.\n")
     append(uri, 2)
     assert "failed 1 of 2 checks" in headline(promote(instance, uri, dry_run=True))
 
@@ -294,7 +294,7 @@ def test_a_move_after_another_promotion_reports_the_version_that_had_the_tag(thr
     move_tag(fast)
     report = move_tag(slow)
     assert report.headline() == "promote: prod v2 → v3"
-    assert "version 3: tag prod was moved from version 2; passed: " in report.summary()
+    assert "version 3: tag prod was moved from version 2; checks passed: " in report.summary()
 
 
 def test_a_tag_that_was_moved_since_the_plan_is_not_moved_back(three_versions) -> None:
@@ -327,7 +327,7 @@ def test_a_version_number_of_a_recreated_dataset_is_not_published(three_versions
         (lambda: PublishSettings(tag="prod", checks="rows"), r"checks must be a list, found 'rows'; write \['rows'\]"),
         (
             lambda: DatasetDeclaration(key="e", uri="/e", publish=PublishSettings(tag="prod", checks=["row"])),
-            r"dataset e: publish: unknown checks \['row'\]; the dataset has \['rows', ",
+            r"dataset e: publish: unknown checks: row; the dataset has: rows, ",
         ),
         (
             lambda: DatasetDeclaration(key="e", uri="/e", publish=PublishSettings(tag="prod", checks=[])),
@@ -340,7 +340,7 @@ def test_a_version_number_of_a_recreated_dataset_is_not_published(three_versions
                     DatasetDeclaration(key="e/prod", uri="/p"),
                 ]
             ),
-            "the asset of tag 'prod' of dataset e has the key of another dataset, e/prod; choose another tag",
+            "the asset of tag 'prod' would have the key e/prod, which another dataset has; choose another tag",
         ),
     ],
 )

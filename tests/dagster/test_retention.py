@@ -135,7 +135,7 @@ def test_dry_run_of_retention_prints_the_forecast_and_its_digest_is_required_lat
     lance_core.write_dataset(events(8, 0), lake.uri, mode="append")
     message = headline(lake.run(plan_digest=digest))
     assert message.startswith(f"events: {lake.uri}: the plan for version 4 has the digest ")
-    assert message.endswith("Run another dry run and review its plan. [InvalidInputError]")
+    assert message.endswith("Start another dry run and review its plan. [InvalidInputError]")
     assert ids(lake.uri) == list(range(9))
 
 

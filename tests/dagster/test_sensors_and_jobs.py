@@ -104,4 +104,4 @@ def test_sensors_request_nothing_after_the_requested_cleanup(eager, instance) ->
     assert result.success
     second = tick(defs, "lance_cleanup_sensor", instance, first.cursor)
     assert second.run_requests == []
-    assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (keeping the newest 1)"
+    assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (keeping the newest version)"

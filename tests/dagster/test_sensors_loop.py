@@ -154,7 +154,7 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
             "(overall fraction: 0)"
         ),
         "lance_cleanup_sensor": (
-            "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)"
+            "events: 2 versions, 0 removable < 1 (keeping the newest version; 1 tagged or used by a branch)"
         ),
     }
 

@@ -404,14 +404,14 @@ def test_too_few_deleted_rows_request_no_materialization(watched) -> None:
 
 def test_a_cleanup_is_requested_when_versions_are_removable(watched) -> None:
     watched.fill(3)
-    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3 versions)", "cleanup")
     watched.fill(2)
     (request,) = watched.tick("cleanup")
     assert request.tags["lance/reason"] == "5 versions, 2 removable >= 1"
     for _ in range(2):
         watched.skip("events: a run was requested, 5 versions, 2 removable >= 1", "cleanup")
     lance.dataset(watched.uri()).cleanup_old_versions(older_than=timedelta(0), retain_versions=3)
-    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3 versions)", "cleanup")
 
 
 def test_a_cleanup_is_requested_when_versions_become_old_enough_without_a_new_commit(watched) -> None:
@@ -434,7 +434,9 @@ def test_tagged_versions_request_no_cleanup(watched) -> None:
     reference = lance.dataset(watched.uri())
     for version in (1, 2):
         reference.tags.create(f"kept-{version}", version)
-    watched.skip("events: 5 versions, 0 removable < 1 (keeping the newest 3; 2 tagged or used by a branch)", "cleanup")
+    watched.skip(
+        "events: 5 versions, 0 removable < 1 (keeping the newest 3 versions; 2 tagged or used by a branch)", "cleanup"
+    )
     reference.tags.delete("kept-1")
     assert len(watched.tick("cleanup")) == 1
 
@@ -573,7 +575,7 @@ def index_fragments(uri: str, *fragment_ids: int, name: str = "id_idx") -> None:
 
 def test_an_index_update_is_requested_once_enough_rows_are_not_indexed(watched) -> None:
     watched.fill(1)
-    watched.skip("events: no index", "optimize_indices")
+    watched.skip("events: no indices", "optimize_indices")
     index_fragments(watched.uri(), 0)
     watched.skip("events: 1 index up to date", "optimize_indices")
     watched.fill(2)
@@ -598,9 +600,9 @@ def test_an_index_update_is_requested_once_enough_fragments_are_not_indexed(watc
 
 def test_a_declared_index_is_requested_once_the_dataset_has_enough_rows(watched) -> None:
     watched.fill(1)
-    watched.skip("events: no index", "optimize_indices")
+    watched.skip("events: no indices", "optimize_indices")
     watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE, min_rows=10),)
-    watched.skip("events: no index; id_idx is not built yet: 8 rows < 10", "optimize_indices")
+    watched.skip("events: no indices; id_idx is not built yet: 8 rows < 10", "optimize_indices")
     watched.fill(1)
     (request,) = watched.tick("optimize_indices")
     assert request.tags["lance/reason"] == "id_idx: BTREE on id is declared, but not built"
@@ -610,7 +612,7 @@ def test_a_disabled_index_policy_requests_nothing(watched) -> None:
     watched.policy = MaintenancePolicy(indices=None)
     watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
     watched.fill(1)
-    watched.skip("events: index upkeep is disabled", "optimize_indices")
+    watched.skip("events: index maintenance is disabled", "optimize_indices")
 
 
 def test_index_update_waits_for_a_compaction_of_the_same_dataset(watched) -> None:

@@ -73,7 +73,7 @@ def test_maintenance_on_s3_keeps_every_row_for_lance_core_and_pylance(server: S3
         ]
 
 
-def test_dataset_names_on_s3_refer_to_the_same_objects_as_in_pylance(server: S3Server) -> None:
+def test_dataset_names_on_s3_refer_to_the_same_objects_in_both_libraries(server: S3Server) -> None:
     for name in ("a b.lance", "ü.lance", "deep/er.lance"):
         lance.write_dataset(ROWS, server.uri(name), storage_options=server.options())
         assert lance_core.dataset(server.uri(name), storage_options=server.options()).count_rows() == 100

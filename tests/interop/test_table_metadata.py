@@ -139,7 +139,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_primary_keys_cannot_be_changed_afterwards(tmp_path: Path, name: str) -> None:
+def test_primary_keys_cannot_be_changed_later(tmp_path: Path, name: str) -> None:
     rows = pa.table({"a": [1], "b": ["x"], "c": pa.array([1], pa.int32()), "s": [{"x": 1}]})
     uri = str(tmp_path / "table")
     lance.write_dataset(rows.cast(keyed(a={KEY: "true"})), uri)

@@ -138,7 +138,7 @@ def test_missing_tables_and_columns_raise_clear_errors(spark: SparkSession, uri:
     ):
         reader.schema("ID bigint").load(uri).collect()
     with (
-        pytest.raises(SchemaMismatchError, match=r"column 'id': .* has bigint, .* has string"),
+        pytest.raises(SchemaMismatchError, match=r"column 'id' has type bigint in .*, but type string in the schema"),
         translated("cannot read"),
     ):
         reader.schema("id string").load(uri).collect()

@@ -157,7 +157,7 @@ FULL = (
         (
             ["Job aborted", "java.lang.OutOfMemoryError: Java heap space"],
             StorageError,
-            "cannot do it: Spark ran out of memory; raise spark.driver.memory or spark.executor.memory",
+            "cannot do it: Spark ran out of memory; increase spark.driver.memory or spark.executor.memory",
         ),
         (
             [

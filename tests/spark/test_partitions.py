@@ -289,5 +289,5 @@ def test_a_column_whose_type_changed_is_refused_before_columns_are_added(
     pq.write_table(pa.table({"id": [1]}), directory / "a.parquet")
     assert ingest().success
     pq.write_table(pa.table({"id": ["one"], "more": [1]}), directory / "a.parquet")
-    assert "column 'id': the dataset has int64, the source has string" in _failure(ingest())
+    assert "column 'id' has type string in the source, but type int64 in the dataset" in _failure(ingest())
     assert lance_core.dataset(uri).version == 1

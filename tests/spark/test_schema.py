@@ -135,11 +135,19 @@ def test_an_append_uses_the_column_order_and_types_of_the_dataset() -> None:
     [
         (struct(id=T.LongType()), {}, "'v' of the dataset is not in the source"),
         (frame_for_existing(more=T.LongType()), {}, "'more' of the source is not in the dataset"),
-        (frame_for_existing(id=T.StringType()), {}, "'id': the dataset has int64, the source has string"),
-        (frame_for_existing(id=T.DoubleType()), {}, "'id': the dataset has int64, the source has double"),
-        (frame_for_existing(v=T.ArrayType(T.DoubleType())), {}, "'v': the dataset has fixed_size_list"),
-        (frame_for_existing(), {"v": 5}, r"'v': the dataset has .*\[4\], the source has .*\[5\]"),
-        (frame_for_existing(s=struct(x=T.IntegerType())), {}, "'s': the dataset has struct"),
+        (
+            frame_for_existing(id=T.StringType()),
+            {},
+            "'id' has type string in the source, but type int64 in the dataset",
+        ),
+        (
+            frame_for_existing(id=T.DoubleType()),
+            {},
+            "'id' has type double in the source, but type int64 in the dataset",
+        ),
+        (frame_for_existing(v=T.ArrayType(T.DoubleType())), {}, "'v' has type .* but type fixed_size_list"),
+        (frame_for_existing(), {"v": 5}, r"'v' has type .*\[5\] in the source, but type .*\[4\] in the dataset"),
+        (frame_for_existing(s=struct(x=T.IntegerType())), {}, "'s' has type .* but type struct"),
         (frame_for_existing(ID=T.LongType()), {}, "'ID' of the source is not in the dataset"),
     ],
 )
@@ -205,11 +213,15 @@ def test_column_metadata_declares_the_stored_type(
 @pytest.mark.parametrize(
     ("spark_type", "metadata", "message"),
     [
-        (T.LongType(), {"lance:type": "uint8"}, "declares uint8, which does not fit bigint"),
+        (T.LongType(), {"lance:type": "uint8"}, "declares the type uint8, which does not fit the Spark type bigint"),
         (T.ShortType(), {"lance:type": "byte"}, "unknown type 'byte'"),
-        (T.ArrayType(T.FloatType()), {"arrow.fixed-size-list.size": 0}, "'arrow.fixed-size-list.size' is '0'"),
-        (T.FloatType(), {"arrow.fixed-size-list.size": 4}, "the lists of an array column"),
-        (T.DecimalType(10, 2), {"lance:type": "decimal256(12, 2)"}, r"does not fit decimal\(10,2\)"),
+        (
+            T.ArrayType(T.FloatType()),
+            {"arrow.fixed-size-list.size": 0},
+            "'arrow.fixed-size-list.size' must be .*, found '0'",
+        ),
+        (T.FloatType(), {"arrow.fixed-size-list.size": 4}, "applies only to arrays, found"),
+        (T.DecimalType(10, 2), {"lance:type": "decimal256(12, 2)"}, r"does not fit the Spark type decimal\(10,2\)"),
     ],
 )
 def test_column_metadata_that_does_not_fit_the_column_is_refused(
@@ -224,5 +236,5 @@ def test_columns_are_accepted_for_dataset_types_that_spark_reads_as_their_type()
     existing = pa.schema({"a": pa.uint8(), "v": pa.list_(pa.float16(), 4), "j": pa.json_()})
     frame = struct(a=T.ShortType(), v=T.ArrayType(T.FloatType()), j=T.StringType())
     assert plan_target_schema(frame, {}, existing) == existing
-    with pytest.raises(SchemaMismatchError, match="'a': the dataset has uint8, the source has int32"):
+    with pytest.raises(SchemaMismatchError, match="'a' has type int32 in the source, but type uint8 in the dataset"):
         plan_target_schema(struct(a=T.IntegerType(), v=frame["v"].dataType, j=T.StringType()), {}, existing)

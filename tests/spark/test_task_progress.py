@@ -18,7 +18,7 @@ DEADLINE_SECONDS = 120
 
 
 @pytest.mark.slow
-def test_finished_tasks_are_reported_while_the_job_runs_and_not_afterwards(spark: SparkSession, tmp_path: Path) -> None:
+def test_finished_tasks_are_reported_while_the_job_runs_and_not_afterward(spark: SparkSession, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
 

@@ -26,7 +26,7 @@ equal          look for its transaction in the versions after the recorded one, 
 
 The configuration is part of every version, so it is not lost in cleanups, and it has one entry for each query. A
 cleanup matters only if the query ended between the two commits of its last epoch, and its versions were removed before
-it was restarted; the epoch is then refused. If two drivers run the same query, both find the same record, and of two
+it was restarted; the epoch is then rejected. If two drivers run the same query, both find the same record, and of two
 commits with the same UUID only one creates a version.
 """
 
@@ -88,7 +88,9 @@ def _parse(dataset: LanceDataset, key: str) -> tuple[int, int]:
         return -1, 0
     epoch, _, version = text.partition(" ")
     if not (epoch.isascii() and epoch.isdecimal() and version.isascii() and version.isdecimal()):
-        raise CorruptDataError(f"{dataset.uri}: the configuration {key!r} is {text!r}; expected an epoch and a version")
+        raise CorruptDataError(
+            f"{dataset.uri}: the configuration entry {key!r} is {text!r}; expected an epoch and a version"
+        )
     return int(epoch), int(version)
 
 
@@ -107,7 +109,7 @@ def _is_committed(dataset: LanceDataset, query_id: str, epoch: int, after: int) 
         return False
     raise CommitOutcomeUnknownError(
         f"{dataset.uri}: it is unknown whether epoch {epoch} of the streaming query {query_id} is committed, because "
-        f"version {missing} no longer exists. If its rows are in the table, set the configuration "
+        f"version {missing} no longer exists. If its rows are in the table, set the configuration entry "
         f"{_RECORD_PREFIX + query_id!r} to '{epoch + 1} {dataset.version}', otherwise to '{epoch} {dataset.version}'",
         version=missing,
     )

@@ -140,13 +140,14 @@ def check_schema(dataset: LanceDataset, schema: StructType, options: Mapping[str
     for field in schema.fields:
         if field.name not in known:
             raise InvalidInputError(
-                f"column {field.name!r} is not in {dataset.uri}, which has {', '.join(known)}", column=field.name
+                f"column {field.name!r} is not in {dataset.uri}, which has {', '.join(known) or 'no columns'}",
+                column=field.name,
             )
         found = known[field.name].dataType
         if not same_type(field.dataType, found):
             raise SchemaMismatchError(
-                f"column {field.name!r}: {dataset.uri} has {found.simpleString()}, the schema of the DataFrame has "
-                f"{field.dataType.simpleString()}",
+                f"column {field.name!r} has type {found.simpleString()} in {dataset.uri}, but type "
+                f"{field.dataType.simpleString()} in the schema of the DataFrame",
                 column=field.name,
                 expected=found.simpleString(),
                 found=field.dataType.simpleString(),

@@ -86,7 +86,7 @@ class WritePlan:
             SchemaMismatchError: the DataFrame does not fit the table.
         """
         keeps_schema = existing is not None and not overwrite
-        _check_kept(options, existing, keeps_version=keeps_schema)
+        _check_kept(location, options, existing, keeps_version=keeps_schema)
         target = plan_target_schema(
             schema, options.get("vectorColumns", {}), existing.schema if existing is not None and keeps_schema else None
         )
@@ -127,7 +127,9 @@ class WritePlan:
         ]
         received, stored = sum(report.num_rows for report in ordered), sum(each.physical_rows for each in fragments)
         if received != stored:
-            raise InternalError(f"{self.location.uri}: the tasks received {received} rows, but wrote {stored}")
+            raise InternalError(
+                f"{self.location.uri}: number of rows received by the tasks: {received}; written: {stored}"
+            )
         return fragments
 
     def discard(self) -> None:
@@ -165,11 +167,16 @@ def is_certain_failure(error: LanceError) -> bool:
     return isinstance(error, CommitConflictError | InvalidInputError | NotFoundError | NotSupportedError)
 
 
-def _check_kept(options: Mapping[str, Any], existing: LanceDataset | None, *, keeps_version: bool) -> None:
+def _check_kept(
+    location: Location, options: Mapping[str, Any], existing: LanceDataset | None, *, keeps_version: bool
+) -> None:
     """Refuse options that only a new table can follow."""
     if existing is None:
         if "targetBases" in options:
-            raise InvalidInputError("option 'targetBases': the table does not exist", option="targetBases")
+            raise InvalidInputError(
+                f"option 'targetBases' requires an existing table, but {location.uri} does not exist",
+                option="targetBases",
+            )
         return
     wanted = options.get("dataStorageVersion")
     if (

@@ -249,11 +249,13 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         choice = self._options.get("onChange", "fail")
         if choice == "skip":
             return []
-        name = "an unknown operation" if made_by is None else f"the operation {made_by.operation_name!r}"
+        name = "an operation that is not recorded, and may do"
+        if made_by is not None:
+            name = f"the operation {made_by.operation_name!r}, which does"
         if choice == "fail":
             raise NotSupportedError(
-                f"version {manifest.version} of {self._location.uri} was created by {name}, which does more than "
-                "append rows; set the option 'onChange' to 'skip' or 'append' to continue",
+                f"version {manifest.version} of {self._location.uri} was created by {name} more than append "
+                "rows; set the option 'onChange' to 'skip' or 'append' to continue",
                 version=manifest.version,
             )
         if made_by is not None and made_by.operation_name == "overwrite":

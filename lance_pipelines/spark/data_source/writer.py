@@ -72,7 +72,9 @@ class LanceWriter(DataSourceArrowWriter):
         """
         if_exists = options.get("ifExists", "append")
         if overwrite and if_exists != "append":
-            raise InvalidInputError(f"option 'ifExists' is {if_exists!r}, but the mode is overwrite", option="ifExists")
+            raise InvalidInputError(
+                f"option 'ifExists' is {if_exists!r}, but mode overwrite allows only 'append'", option="ifExists"
+            )
         existing = find_table(location)
         if existing is not None and if_exists == "error":
             raise AlreadyExistsError(f"{location.uri} already exists", path=location.uri)

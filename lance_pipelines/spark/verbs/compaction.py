@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_core.errors import TooMuchWriteContentionError
 from lance_core.optimize import CompactionMetrics, RewriteResult, commit_rewrites, plan_again
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import verify_row_counts
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.spark.staging import rewrite_tasks
@@ -115,7 +116,8 @@ def _rewrite(
     while tasks:
         if attempts > retries:
             raise TooMuchWriteContentionError(
-                f"{dataset.uri}: other writers changed fragments of {len(tasks)} groups in each of {attempts} attempts",
+                f"{dataset.uri}: giving up after {amount(attempts, 'attempt')}, because other writers changed "
+                f"fragments of {amount(len(tasks), 'group')} that were being rewritten",
                 uri=dataset.uri,
                 attempts=attempts,
             )

@@ -180,7 +180,7 @@ def _fitted(frame: DataFrame, dataset: lance_core.LanceDataset, rules: MergeRule
     if rules.only_deletes:
         missing = [name for name in rules.keys if name not in found.names]
         if missing:
-            raise SchemaMismatchError(f"the source has no key column {missing[0]!r}", column=missing[0])
+            raise SchemaMismatchError(f"the frame has no key column {missing[0]!r}", column=missing[0])
         found = pa.schema([found.field(name) for name in rules.keys])
         frame = frame.select(*(f"`{name}`" for name in rules.keys))
     existing = dataset.schema

@@ -170,7 +170,8 @@ class TableChange:
         )
         if written.rows_written != written.rows_counted:
             raise InternalError(
-                f"Spark passed {written.rows_counted} rows to the tasks, but they have written {written.rows_written}",
+                f"{self._dataset.uri}: number of rows passed to the tasks: {written.rows_counted}; written: "
+                f"{written.rows_written}",
                 expected=written.rows_counted,
                 found=written.rows_written,
             )

@@ -96,7 +96,7 @@ def write(
         StorageError: a storage operation failed, or workers exited repeatedly.
     """
     if mode not in _MODES:
-        raise InvalidInputError(f"mode must be one of {list(_MODES)}, found {mode!r:.80}", argument="mode")
+        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, found {mode!r:.80}", argument="mode")
     existing = _existing(dataset, storage_options)
     if existing is not None and mode == "create":
         raise AlreadyExistsError(f"a dataset already exists at {existing.uri}; its version is {existing.version}")
@@ -131,7 +131,7 @@ def write(
         )
         if written.rows_written != written.rows_counted:
             raise InternalError(
-                f"Spark passed {written.rows_counted} rows to the tasks, but they have written {written.rows_written}"
+                f"{uri}: number of rows passed to the tasks: {written.rows_counted}; written: {written.rows_written}"
             )
         fragments = [lance_core.FragmentMetadata.from_json(document) for document in written.fragments]
         operation = LanceOperation.Append(fragments) if appends else LanceOperation.Overwrite(target, fragments)

@@ -40,13 +40,13 @@ def test_every_declared_check_has_a_rule_in_the_same_order() -> None:
 
 
 def test_rows_check_passes_if_the_event_and_the_files_agree(uri) -> None:
-    text = "5 rows, as Dagster's event for this version records; the files of 2 of 2 fragments agree"
+    text = "5 rows, as Dagster's event for this version records; checked the files of 2 of 2 fragments"
     assert check("rows", uri, recorded_rows=5) == (True, text)
-    assert check("rows", uri) == (True, "5 rows; the files of 2 of 2 fragments agree")
+    assert check("rows", uri) == (True, "5 rows; checked the files of 2 of 2 fragments")
 
 
 def test_rows_check_fails_if_the_event_records_a_different_number(uri) -> None:
-    text = "the manifest has 5 rows, but Dagster's event for this version records 6"
+    text = "the manifest records 5 rows, but Dagster's event for this version 6"
     assert check("rows", uri, recorded_rows=6) == (False, text)
 
 
@@ -104,23 +104,25 @@ def test_freshness_check_without_the_version_of_the_last_change_reports_a_minimu
 
 
 def test_key_nulls_check_names_the_column_and_the_first_row(uri) -> None:
-    assert check("key_nulls", uri) == (False, "'id' is null in 1 row, first in fragment 0 row 2")
+    assert check("key_nulls", uri) == (False, "'id' is null in 1 row, first in fragment 0, offset 2")
     lance_core.dataset(uri).delete("id IS NULL")
     assert check("key_nulls", uri) == (True, "no nulls in id")
 
 
 def test_key_unique_check_names_the_repeated_key_and_its_rows(uri) -> None:
-    assert check("key_unique", uri) == (True, "id is unique in 4 rows")
+    assert check("key_unique", uri) == (True, "no two of 4 rows have the same key (id)")
     lance_core.write_dataset(pa.table({"id": [2]}), uri, mode="append")
     passed, text = check("key_unique", uri)
     assert not passed
-    assert text == "1 row with the same id as another row: {'id': 2} in 2 rows (fragment 0 row 1 … fragment 2 row 0)"
+    assert text == (
+        "1 row repeats the key (id) of another row: {'id': 2} in 2 rows (fragment 0, offset 1 … fragment 2, offset 0)"
+    )
 
 
 def test_a_key_column_that_does_not_exist_is_reported_as_a_problem(uri) -> None:
     bad = CheckedVersion(dataset=lance_core.dataset(uri), settings=CheckSettings(key=["x"]), policy=MaintenancePolicy())
     for name in ("key_nulls", "key_unique"):
-        assert evaluate(name, bad).text == "key column 'x' does not exist; the dataset has ['id']"
+        assert evaluate(name, bad).text == "key column 'x' does not exist; the columns are: id"
 
 
 def test_orphans_check_applies_the_limit_and_names_the_files(uri) -> None:
@@ -165,7 +167,7 @@ def test_pylance_failure_is_reported_as_a_problem(uri) -> None:
         path.unlink()
     finding = evaluate("pylance", examined)
     assert not finding.passed
-    assert finding.text.startswith("pylance cannot read version 2: ")
+    assert finding.text.startswith("pylance could not read version 2: ")
 
 
 def test_pylance_check_without_pylance_is_skipped_with_the_reason(uri, monkeypatch) -> None:

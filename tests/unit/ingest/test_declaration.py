@@ -42,8 +42,8 @@ def test_default_file_limits_match_the_guide() -> None:
         ({"deps": "landing/trips"}, r"deps of dataset t must be a list, found 'landing/trips'"),
         ({"owners": "team:data"}, r"owners of dataset t must be a list, found 'team:data'; write \['team:data'\]"),
         ({"kinds": "csv"}, "kinds of dataset t must be a list"),
-        ({"max_rows_per_file": "5"}, "max_rows_per_file must be at least 1, found '5'"),
-        ({"upsert_by": 3}, "upsert_by must be names of columns, found 3"),
+        ({"max_rows_per_file": "5"}, "max_rows_per_file must be a positive whole number, found '5'"),
+        ({"upsert_by": 3}, "upsert_by must be a column name or a sequence of column names, found 3"),
     ],
 )
 def test_malformed_values_in_a_declaration_are_refused_with_the_expected_form(
@@ -81,7 +81,7 @@ def test_malformed_sources_are_refused_with_the_expected_form() -> None:
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file"])
 def test_file_limit_of_zero_is_refused(name: str) -> None:
     assert getattr(_declared(**{name: 1}), name) == 1
-    with pytest.raises(InvalidInputError, match=f"{name} must be at least 1, found 0"):
+    with pytest.raises(InvalidInputError, match=f"{name} must be a positive whole number, found 0"):
         _declared(**{name: 0})
 
 

@@ -89,8 +89,13 @@ def test_all_combinations_of_two_dimensions_become_one_conjunction() -> None:
     [
         ("dya", _day(1), InvalidInputError, "no column 'dya' to partition by; did you mean 'day'"),
         ("nothing like it", _day(1), InvalidInputError, "columns: day, instant"),
-        ("day", _day(1, hours=6), InvalidInputError, "starts or ends during a day"),
-        ("Shard No", _day(1), NotSupportedError, "time windows must contain timestamps, dates, or strings"),
+        ("day", _day(1, hours=6), InvalidInputError, "does not start and end at midnight"),
+        (
+            "Shard No",
+            _day(1),
+            NotSupportedError,
+            "time windows must contain timestamps, dates \\(date32\\), or strings",
+        ),
         ("ratio", PartitionValue("1.5"), NotSupportedError, "has type double"),
         ("instant", PartitionValue("eu"), NotSupportedError, r"has type timestamp\[us, tz=UTC\]"),
         (
@@ -114,8 +119,12 @@ def test_partitions_to_which_no_row_can_be_assigned_are_refused(
 @pytest.mark.parametrize(
     ("dimension", "partition", "text"),
     [
-        ("area", {None: PartitionValue("eu")}, "the partitions have one dimension without a name"),
-        (None, {"area": PartitionValue("eu")}, "the partitions have 'area'"),
+        ("area", {None: PartitionValue("eu")}, "the partitions have only one dimension, which has no name"),
+        (
+            None,
+            {"area": PartitionValue("eu")},
+            "is assigned to no dimension, but the partitions have the dimensions 'area'",
+        ),
     ],
 )
 def test_a_dimension_that_the_partitions_do_not_have_is_refused(

@@ -60,7 +60,9 @@ def test_mode_add_requires_the_columns_that_are_not_nullable(warehouse) -> None:
 def test_a_changed_type_is_refused_and_changes_nothing(warehouse, numbers, mode: SchemaMode) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     found = pa.schema([("id", pa.string()), ("name", pa.string())])
-    with pytest.raises(SchemaMismatchError, match="column 'id': the dataset has int64, the source has string"):
+    with pytest.raises(
+        SchemaMismatchError, match="column 'id' has type string in the source, but type int64 in the dataset"
+    ):
         _fit(warehouse, found.append(pa.field("x", pa.int8())) if mode is SchemaMode.ADD else found, mode)
     assert warehouse.latest_version() == 1
 

@@ -30,7 +30,7 @@ def test_row_count_verification_accepts_equal_counts(warehouse, numbers) -> None
 @pytest.mark.parametrize("change", [{"rows_counted": 4}, {"rows_written": 2}, {"fragments": ()}])
 def test_row_count_verification_names_lost_or_duplicated_rows(warehouse, numbers, change) -> None:
     staged = warehouse.stage(numbers(1, 2, 3), **change)
-    with pytest.raises(StagedWriteError, match=r"Spark counted \d rows, the writers report \d") as caught:
+    with pytest.raises(StagedWriteError, match=r"the source has \d rows, the writers report \d") as caught:
         verify_row_counts(staged)
     assert caught.value.context["uri"] == warehouse.uri
 
@@ -81,7 +81,7 @@ def test_schema_verification_refuses_columns_with_different_field_ids(warehouse,
     types = {"id": pa.int64(), "name": pa.string(), "extra": pa.int8()}
     other = pa.schema([pa.field(name, types[name]) for name in order])
     with pytest.raises(
-        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset stores these columns under"
+        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset has these columns under"
     ):
         verify_schema(staged, schema_from_arrow(other))
 

@@ -306,7 +306,7 @@ def test_failure_after_the_commit_keeps_the_committed_files(warehouse, numbers, 
     assert ids(warehouse.rows()) == [1]
 
 
-def test_commit_whose_dataset_cannot_be_read_afterwards_keeps_its_files(warehouse, numbers, monkeypatch) -> None:
+def test_commit_whose_dataset_cannot_be_read_afterward_keeps_its_files(warehouse, numbers, monkeypatch) -> None:
     staged = warehouse.stage(numbers(1))
     real = commit_module.commit_on
 

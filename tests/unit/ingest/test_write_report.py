@@ -51,9 +51,9 @@ def test_write_report_of_a_partition_has_the_number_of_replaced_rows(warehouse, 
     found = [report_write(each, warehouse.commit(each)) for each in staged]
     assert [each.rows_replaced for each in found] == [0, 3, 1]
     assert [each.headline() for each in found] == [
-        "overwrite_partition: 3 rows replaced 0, v2",
-        "overwrite_partition: 1 row replaced 3, v3",
-        "overwrite_partition: 0 rows replaced 1, v4",
+        "overwrite_partition: 3 rows written, 0 replaced, v2",
+        "overwrite_partition: 1 row written, 3 replaced, v3",
+        "overwrite_partition: 0 rows written, 1 replaced, v4",
     ]
     empty = _partition(warehouse, numbers())
     assert report_write(empty, warehouse.commit(empty)).rows_replaced is None

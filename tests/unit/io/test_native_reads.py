@@ -234,7 +234,7 @@ def test_reads_with_a_certificate_file_are_left_to_the_other_client(server, monk
     store.client.wait_for(connect)
 
 
-def test_cancelled_read_ends_while_the_server_is_silent(server):
+def test_canceled_read_ends_while_the_server_is_silent(server):
     store = _store(server)
     pending = store.begin_ranges(f"{BUCKET}/slow", [ByteRange(0, 5)])
     assert server.arrived.wait(60)

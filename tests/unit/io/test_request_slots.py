@@ -71,7 +71,7 @@ def test_call_with_many_requests_is_not_overtaken_by_later_ones():
     asyncio.run(run())
 
 
-def test_cancelled_call_frees_its_slots_and_those_that_it_waited_for():
+def test_canceled_call_frees_its_slots_and_those_that_it_waited_for():
     async def run() -> None:
         calls = _Calls(4)
         calls.begin("first", 3)

@@ -80,7 +80,7 @@ def test_cleanup_that_is_not_due_explains_why_versions_are_kept() -> None:
     old = replace(OLD, named=2, too_recent=13, next_at=1_700_000_000.0)
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
-        "25 versions, 0 removable < 1 (keeping the newest 10; 2 tagged or used by a branch; 13 within the "
+        "25 versions, 0 removable < 1 (keeping the newest 10 versions; 2 tagged or used by a branch; 13 within the "
         "retention period of 2 days; the next can be removed at 2023-11-14 22:13:20 UTC)"
     )
 

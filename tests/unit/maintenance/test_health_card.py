@@ -222,7 +222,8 @@ def test_rows_that_an_index_does_not_cover_lower_the_grade(uri, monkeypatch, fra
     graded = card(uri, indices=IndexPolicy(min_unindexed_rows=100, min_unindexed_fragments=16))
     assert graded.grade.name == grade
     assert graded.coverage == tuple(found)
-    expected = f"id_idx: {rows:,} unindexed rows" if fragments else "2 indices up to date"
+    noun = "row" if rows == 1 else "rows"
+    expected = f"id_idx: {rows:,} unindexed {noun}" if fragments else "2 indices up to date"
     step = "nothing" if grade == "A" else "optimize 1 index"
     assert cells(graded.markdown(), "Indices") == ["Indices", grade, expected, step]
 
@@ -231,7 +232,7 @@ def test_a_disabled_part_for_indices_is_graded_by_the_default_limits(uri, monkey
     write(uri, 10)
     found = [covering(f"index{number}", 1, 100_000 * number) for number in range(1, 4)]
     monkeypatch.setattr(health_card, "index_coverage", lambda _: found)
-    shown = "index3: 300,000 unindexed rows; index2: 200,000 unindexed rows; 1 more; index upkeep is disabled"
+    shown = "index3: 300,000 unindexed rows; index2: 200,000 unindexed rows; 1 more; index maintenance is disabled"
     assert cells(card(uri, indices=None).markdown(), "Indices") == ["Indices", "B", shown, "nothing"]
 
 

@@ -83,7 +83,7 @@ def test_incomplete_index_is_planned_by_optimize_indices_only(uri) -> None:
         assert (work.action, work.reason) == (IndexAction.UPDATE, "20 unindexed rows in 2 fragments")
 
 
-def test_index_on_another_column_than_declared_is_replaced(uri) -> None:
+def test_index_on_a_column_other_than_the_declared_one_is_replaced(uri) -> None:
     record(uri, 0, 1, 2, field=1)
     (work,) = forecast(uri, OPTIMIZE, BTREE).works
     assert (work.action, work.reason) == (IndexAction.REPLACE, "BTREE on id is declared, found BTree on name")
@@ -113,7 +113,7 @@ def test_digest_changes_with_every_version_and_is_the_same_without_one(uri) -> N
     forecast(uri, OPTIMIZE, BTREE).require(None)
     lance_core.dataset(uri).delete("id = 1")
     with pytest.raises(
-        InvalidInputError, match=r"or the run's options have changed since the dry run\. Run another dry run"
+        InvalidInputError, match=r"or the run's options have changed since the dry run\. Start another dry run"
     ):
         forecast(uri, OPTIMIZE, BTREE).require(reviewed.digest)
 

@@ -42,7 +42,7 @@ def test_duration_text_is_parsed(text, expected) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "-3d", "14 fortnights", "1h30m", "nan", "1e999", "999999999999y"])
 def test_error_about_malformed_duration_text_includes_the_text(text) -> None:
-    with pytest.raises(InvalidInputError, match="is not a duration; expected a number and a unit") as raised:
+    with pytest.raises(InvalidInputError, match="is not a valid duration; expected a number and a unit") as raised:
         parse_duration(text)
     assert repr(text) in str(raised.value)
 

@@ -100,11 +100,11 @@ def test_cleanup_forecast_without_work_explains_why(uri) -> None:
     write_fragments(uri, 2)
     assert (
         cleanup_forecast(uri).headline()
-        == f"{uri} version 2: nothing to do (2 versions; the cleanup keeps the newest 2)"
+        == f"{uri} version 2: nothing to do (2 versions; the policy keeps the newest 2 versions)"
     )
     young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
     assert young.headline().endswith(
-        "(2 versions; the cleanup keeps the newest 1 and all versions from the last 2 weeks)"
+        "(2 versions; the policy keeps the newest version and all versions from the last 2 weeks)"
     )
     plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
     report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())

@@ -197,7 +197,7 @@ def test_rewrite_that_commits_nothing_raises_too_much_contention(uri, monkeypatc
     write_fragments(uri, 2)
     staged = stage(plan(uri))
     lance_core.dataset(uri).delete("id = 0")
-    with pytest.raises(TooMuchWriteContentionError, match="2 times in a row"):
+    with pytest.raises(TooMuchWriteContentionError, match="giving up after 2 rounds"):
         commit(staged, interfere_each_time(1))
     assert unused(uri) == set()
 
