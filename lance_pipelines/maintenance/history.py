@@ -232,7 +232,18 @@ def render_history(entries: Sequence[HistoryEntry]) -> str:
     return "\n".join(rendered) + "\n"
 
 
-_HEADER: Final = ("time (UTC)", "dataset", "job", "outcome", "version", "fragments", "bytes", "reclaimed", "CPU s", "s")
+_HEADER: Final = (
+    "time (UTC)",
+    "dataset",
+    "job",
+    "outcome",
+    "version",
+    "fragments",
+    "size",
+    "reclaimed",
+    "CPU seconds",
+    "seconds",
+)
 
 
 def _cells(entry: HistoryEntry) -> tuple[str, ...]:
