@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import dagster as dg
+import psutil
 import yaml
 from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.scheduler.instigation import InstigatorTick
@@ -103,6 +104,17 @@ class Daemon:
     def runs(self) -> list[dg.DagsterRun]:
         """Return all runs, newest first."""
         return list(self.instance.get_runs())
+
+    def run_processes(self) -> list[psutil.Process]:
+        """Return the processes of the runs that are in progress."""
+        assert self._server is not None
+        children = psutil.Process(self._server.pid).children(recursive=True)
+        found = []
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                if "spawn_main" in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
 
     def is_idle(self) -> bool:
         """Return whether all runs have ended."""
