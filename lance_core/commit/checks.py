@@ -455,7 +455,8 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
                 else "a row id occurs more than once"
             )
             raise InvalidInputError(
-                f"rewrite group {index}: the new fragments have {len(found)} row ids, which differ from those of the "
+                f"rewrite group {index}: the new fragments have {counted(len(found), 'row id')}, which differ "
+                "from those of the "
                 f"{counted(len(expected), 'row')} that they replace: {detail}",
                 expected=len(expected),
                 found=len(found),

@@ -103,7 +103,7 @@ def _parsed(name: str, given: object) -> _RowSet:
             position += 8
             if position + size > len(data):
                 raise ValueError(
-                    f"a bitmap has {counted(size, 'byte')}, but only {counted(len(data) - position, 'byte')} remain"
+                    f"a bitmap has {counted(size, 'byte')}, but there are only {len(data) - position} more"
                 )
             bitmap = BitMap.deserialize(bytes(data[position : position + size])) if size else None
             found[upper] = None if bitmap is None else np.array(bitmap.to_array(), np.uint32)

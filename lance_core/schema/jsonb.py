@@ -176,8 +176,8 @@ class JsonbValue:
         at = _WORD_BYTES * (1 + num_entries)
         if at > len(self.data):
             raise CorruptDataError(
-                f"a container has {counted(num_entries, 'entry', 'entries')}, which do not fit into "
-                f"{counted(len(self.data), 'byte')}"
+                f"a document of {counted(len(self.data), 'byte')} cannot contain a container with "
+                f"{counted(num_entries, 'entry', 'entries')}"
             )
         for index in range(num_entries):
             entry_kind, size = _split(self.data, _WORD_BYTES * (1 + index))
@@ -293,8 +293,7 @@ def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
         raise CorruptDataError(
-            f"a container has {counted(num_entries, 'entry', 'entries')}, which do not fit "
-            f"into its {counted(stop - start, 'byte')}"
+            f"a container of {counted(stop - start, 'byte')} cannot contain {counted(num_entries, 'entry', 'entries')}"
         )
     texts = []
     for index in range(num_entries):

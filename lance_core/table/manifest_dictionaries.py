@@ -156,7 +156,7 @@ def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
 def _require(data: pa.Buffer, offset: int, num_bytes: int) -> None:
     if offset + num_bytes > data.size:
         raise CorruptDataError(
-            f"{counted(num_bytes, 'byte')} at position {offset} extend past the end of the file "
+            f"a range of {counted(num_bytes, 'byte')} at position {offset} extends past the end of the file "
             f"({counted(data.size, 'byte')})"
         )
 

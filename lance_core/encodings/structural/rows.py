@@ -89,7 +89,7 @@ def _checked_num_levels(levels: Levels, num_rows: int) -> int:
         starts_row = levels.repetition == levels.layers.max_repetition
         num_found = int(np.count_nonzero(starts_row)) if bool(starts_row[:1].all()) else 0
     if num_found != num_rows:
-        raise CorruptDataError(f"the levels have {num_found} whole rows, but the page has {num_rows}")
+        raise CorruptDataError(f"the levels have {counted(num_found, 'whole row')}, but the page has {num_rows}")
     return levels.num_levels
 
 

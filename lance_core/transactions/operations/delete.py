@@ -146,7 +146,8 @@ class Delete(Operation):
                 )
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"a delete records {deletion.num_deleted_rows} deleted rows for fragment {fragment.id}, which has "
+                    f"a delete records {counted(deletion.num_deleted_rows, 'deleted row')} for fragment "
+                    f"{fragment.id}, which has "
                     f"only {counted(fragment.physical_rows, 'row')}",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,

@@ -120,7 +120,7 @@ def test_commit_with_invalid_arguments_is_refused(table: str) -> None:
         LanceOperation.Append(_fragment(table))
     with pytest.raises(InvalidInputError, match="commit_message"):
         LanceDataset.commit(table, Transaction(1, operation), commit_message="x")
-    with pytest.raises(InvalidInputError, match="uuid"):
+    with pytest.raises(InvalidInputError, match="malformed transaction UUID"):
         LanceDataset.commit(table, Transaction(1, operation, uuid="mine"))
     with pytest.raises(NotSupportedError, match="detached"):
         LanceDataset.commit(table, LanceOperation.Overwrite(ROWS.schema, []), detached=True)
