@@ -95,6 +95,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
             indices=[_INDEX],
             description="Events of an hour, with an embedding that a vector index covers.",
             maintenance=POLICY,
+            history=settings.history_uri,
         ),
         DatasetDeclaration(
             key=PROFILES,
@@ -104,6 +105,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
             upsert_by="user",
             description="The latest profile of each user; a run replaces the profiles of the users in its batch.",
             maintenance=POLICY,
+            history=settings.history_uri,
         ),
     ]
     downstream = [

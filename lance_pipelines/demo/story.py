@@ -37,6 +37,7 @@ from lance_pipelines.demo.dev_server import DevServer
 from lance_pipelines.demo.reference_check import is_reference_installed, nearest_by_index, rows_by_version
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import job_name, request_config
+from lance_pipelines.maintenance.history import read_history, render_history
 from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.settings import Settings
 
@@ -72,11 +73,13 @@ class StoryOutcome:
     Attributes:
         before: snapshot of each dataset before the sensors were started.
         after: snapshot of each dataset at the end.
+        history: the runs of maintenance jobs, with what they did and cost.
         checks: descriptions of the checks that passed, in order.
     """
 
     before: dict[str, Snapshot]
     after: dict[str, Snapshot]
+    history: str
     checks: tuple[str, ...]
 
 
@@ -104,6 +107,7 @@ class Story:
         self._server = server
         self._api = server.api
         self._uris = {dataset: Path(settings.dataset_uri(dataset)) for dataset in DATASETS}
+        self._history = settings.history_uri
         self._landing = landing_directory(settings.warehouse)
         self._tell = tell
         self._num_rounds = num_ingests // len(DATASETS)
@@ -147,7 +151,8 @@ class Story:
         self._check_tagged(tagged_version, tagged_rows)
         self._check_reference(after[EVENTS].versions, tagged_version, tagged_rows.num_rows)
         self._check_events(downstream_before)
-        return StoryOutcome(before=before, after=after, checks=tuple(self._checks))
+        history = render_history(read_history(self._history))
+        return StoryOutcome(before=before, after=after, history=history, checks=tuple(self._checks))
 
     # ── Ingest, tag, delete ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -47,6 +47,7 @@ def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
     log = place / "dagster-dev.log"
     assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
     assert stdout.count("before and after maintenance by the sensors") == 2
+    assert "CPU seconds" in stdout, "the history of maintenance"
     assert "Demonstration passed" in stdout
 
     uri = place / "warehouse" / "events.lance"
@@ -96,7 +97,9 @@ _SHAPE = Snapshot(
     ("ending", "exit_code", "last_line"),
     [
         (
-            StoryOutcome(before={"events": _SHAPE}, after={"events": _SHAPE}, checks=("one", "two")),
+            StoryOutcome(
+                before={"events": _SHAPE}, after={"events": _SHAPE}, history="compact changed", checks=("one", "two")
+            ),
             0,
             "Demonstration passed: 2 checks",
         ),
@@ -130,7 +133,9 @@ def test_a_demonstration_with_the_stay_option_waits_for_an_interrupt(monkeypatch
             pass
 
         def run(self) -> StoryOutcome:
-            return StoryOutcome(before={"events": _SHAPE}, after={"events": _SHAPE}, checks=())
+            return StoryOutcome(
+                before={"events": _SHAPE}, after={"events": _SHAPE}, history="compact changed", checks=()
+            )
 
     waits = []
 
