@@ -189,7 +189,8 @@ class Soak:
         self._done_at_kill = num_done
 
     def is_maintained(self) -> bool:
-        """Return whether nothing is in progress or due."""
+        """Return whether nothing is in progress or due, and record the size of the table."""
+        self.sample()
         dataset = lance_core.dataset(self.uri)
         deleted = [fragment.num_deletions / fragment.physical_rows for fragment in dataset.get_fragments()]
         return (

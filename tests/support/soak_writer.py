@@ -19,7 +19,7 @@ DIMENSION = 4
 IDS_OF_WRITER = 10_000_000
 """The ids of a writer's rows begin at this multiple of its number."""
 
-_PAUSE_SECONDS = 0.5
+_PAUSE_SECONDS = 1.0
 
 
 def soak_rows(writer: int, rows: dict[int, int]) -> pa.Table:
