@@ -11,7 +11,7 @@ built                   only with ``replace``                                  i
 
 Indices that are not declared, because other programs built them, are updated like the others. The digest of a plan
 covers the version, its indices, and the work. A run that is given the digest of a dry run fails if the digest of its
-own plan is different, because the dataset, the declared indices, or the run's options have changed since.
+own plan is different, because the dataset, the declaration, or the run's options have changed since.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_a_plan_digest_is_refused_after_the_dataset_has_changed(lake, capsys) ->
     digest = capsys.readouterr().out.partition("Plan digest: ")[2].split()[0]
     lance_core.write_dataset(rows(300, 310), lake.uri, mode="append")
     result = lake.run(plan_digest=digest)
-    assert f"expected {digest}; the dataset, the declared indices, or" in headline(result)
+    assert f"expected {digest}; the dataset, the declaration, or" in headline(result)
     assert lake.indexed() == {}
 
 
@@ -244,7 +244,7 @@ def test_job_execute_updates_all_kinds_of_indices(command_line, lake) -> None:
     [
         ({"name": "id_idx"}, 'Received unexpected config entry "name" at path root:ops:plan_indices:config'),
         ({"names": ["x"]}, "events: unknown index 'x'; the indices are: id_idx, text_idx, vector_idx, kind_idx"),
-        ({"plan_digest": "0"}, "expected 0; the dataset, the declared indices, or"),
+        ({"plan_digest": "0"}, "expected 0; the dataset, the declaration, or"),
         ({"uri": "/no/such/table"}, "events: no dataset exists at /no/such/table"),
         ({"dry_run": None}, "dry_run is null; expected true or false"),
     ],
