@@ -210,11 +210,9 @@ class FragmentGroup(RowReader):
             return self._take_one_by_one(wanted, rows, owners, table)
         try:
             return super().take_physical(wanted, rows, table)
-        except NotFoundError:
-            raise
         except LanceError:
-            self._take_one_by_one(wanted, rows, owners, table)
-            raise
+            # The error must name the file, and a file without requested rows must not cause one.
+            return self._take_one_by_one(wanted, rows, owners, table)
 
     def open_columns(self, plan: ReadPlan) -> list[OpenColumns]:
         """Open the files that contain the columns of a projection; each result joins one file of every fragment.
@@ -281,6 +279,7 @@ class FragmentGroup(RowReader):
         batches = [
             reader.take_physical(wanted, rows[order[low:high]] - start, table)
             for reader, start, low, high in zip(self._readers, self._starts, edges, edges[1:], strict=False)
+            if low < high
         ]
         batch = pa.concat_batches(batches)
         return batch if bool((owners[1:] >= owners[:-1]).all()) else batch.take(pa.array(np.argsort(order)))

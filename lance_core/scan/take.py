@@ -137,8 +137,9 @@ class PlacedRows:
         for reader in joined_readers(readers, fields, num_first=len(readers), takes_rows=True, is_lasting=takes_most):
             stop = start + reader.physical_rows
             low, high = np.searchsorted(ascending, [start, stop])
-            batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)
-            batches.append(self._columns.apply(batch, reader))
+            if low < high:
+                batch = reader.take_physical(self._columns.stored, ascending[low:high] - start, self._stored)
+                batches.append(self._columns.apply(batch, reader))
             start = stop
         table = pa.Table.from_batches(batches, schema=OutputSchema(self._projection.wanted).schema)
         if not np.array_equal(order, np.arange(len(order))):

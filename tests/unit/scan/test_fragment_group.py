@@ -221,6 +221,32 @@ def test_take_from_a_damaged_file_in_a_group_names_the_file(tmp_path: Path) -> N
         dataset.take(list(range(0, NUM_FRAGMENTS * PER_FRAGMENT, 100)))
 
 
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+@pytest.mark.parametrize("step", [100, 1], ids=["few rows", "many rows"])
+def test_take_from_most_fragments_ignores_the_file_of_a_fragment_without_requested_rows(
+    tmp_path: Path, damage: str, step: int
+) -> None:
+    lance.write_dataset(rows(), tmp_path / "t", max_rows_per_file=PER_FRAGMENT)
+    dataset = lance_core.dataset(tmp_path / "t")
+    last = tmp_path / "t" / "data" / dataset.get_fragments()[-1].data_files()[0].path
+    if damage == "missing":
+        last.unlink()
+    else:
+        last.write_bytes(b"\xff" * last.stat().st_size)
+    wanted = list(range(0, (NUM_FRAGMENTS - 1) * PER_FRAGMENT, step))
+    assert same(dataset.take(wanted), rows().take(pa.array(wanted)))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_take_from_most_fragments_skips_neighbors_with_other_columns(tmp_path: Path, version: str) -> None:
+    keys = pa.table({"k": range(200), "s": [f"row {key}" for key in range(200)]})
+    lance_core.write_dataset(keys.slice(0, 180), tmp_path, max_rows_per_file=10, data_storage_version=version)
+    # The last two fragments form another group, from which no row is requested.
+    dataset = lance_core.write_dataset(keys.slice(180).select(["k"]), tmp_path, mode="append", max_rows_per_file=10)
+    wanted = list(range(175, 0, -10))
+    assert same(dataset.take(wanted), keys.take(pa.array(wanted)))
+
+
 def test_take_of_many_rows_of_each_fragment_returns_them_in_order(location: str) -> None:
     dataset = lance_core.dataset(location)
     wanted = np.random.default_rng(4).integers(0, dataset.count_rows(), 4_000).tolist()
