@@ -47,6 +47,7 @@ RUNNERS = {
     ("docs/guides/ui.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/watch-maintenance.md", "bash"): "tests/dagster/test_documented_code.py",
     ("docs/guides/watch-maintenance.md", "python"): "tests/dagster/test_documented_code.py",
+    ("docs/guides/watch-maintenance.md", "yaml"): "tests/dagster/test_documented_code.py",
 }
 """Page and language -> the test that runs the blocks. Tests of several pages name each of them."""
 

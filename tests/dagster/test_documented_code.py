@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from lance_pipelines.definitions import application
 from lance_pipelines.maintenance.history import HistoryEntry, append_history
 from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.settings import Settings
+from lance_pipelines.telemetry import TelemetryHandler
 from tests.support.documentation import all_blocks, examples
 
 NOT_PROGRAMS_OF_THE_PROJECT = {"pip", "mkdir", "cp", "docker", "export", "pytest", "uv"}
@@ -100,6 +102,49 @@ def test_examples_of_the_guide_to_watching_maintenance_load(tmp_path: Path) -> N
     dg.Definitions.validate_loadable(build_definitions([namespace["events"], namespace["users"]]))
     assert namespace["events"].history == namespace["users"].history == history
     assert pa.table(namespace["costs"])["dataset"].to_pylist() == ["events"]
+    dg.Definitions.validate_loadable(namespace["alerts"])
+
+
+def test_the_alert_sensors_of_the_guide_report_failed_runs_overdue_datasets_and_failed_checks(
+    tmp_path: Path, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text,) = [text for text in examples("docs/guides/watch-maintenance.md") if "run_failure_sensor" in text]
+    namespace = run(text, tmp_path, {})
+
+    @dg.job(tags={"lance/dataset": "events"})
+    def broken() -> None:
+        dg.op(name="step")(lambda: 1 / 0)()
+
+    result = broken.execute_in_process(instance=instance, raise_on_error=False)
+    (event,) = [each for each in result.all_events if each.is_job_failure]
+    context = dg.build_run_status_sensor_context(
+        sensor_name="failed_runs", dagster_event=event, dagster_instance=instance, dagster_run=result.dagster_run
+    )
+    namespace["failed_runs"](context.for_run_failure())
+    assert capsys.readouterr().out.startswith(f"events: run {result.run_id} failed: ")
+
+    key = dg.AssetKey(["lake", "events"])
+    figures = {"lance/datasets_overdue": 2, "lance/unreadable_datasets": 0}
+    instance.report_runless_asset_event(dg.AssetMaterialization(["lance", "fleet"], metadata=figures))
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(asset_key=key, check_name="fragments", passed=False, description="too many")
+    )
+    instance.report_runless_asset_event(dg.AssetCheckEvaluation(asset_key=key, check_name="freshness", passed=True))
+    context = dg.build_sensor_context(instance=instance)
+    skipped = namespace["unhealthy_datasets"](context)
+    assert skipped.skip_message == "lance/datasets_overdue = 2; lake/events:fragments: too many"
+    assert capsys.readouterr().out == f"{skipped.skip_message}\n"
+    namespace["unhealthy_datasets"](context)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_handler_of_the_guide_to_watching_maintenance_is_accepted_by_dagster() -> None:
+    (text,) = examples("docs/guides/watch-maintenance.md", "yaml")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        with dg.DagsterInstance.ephemeral(settings=yaml.safe_load(text)) as configured:
+            handlers = configured.get_handlers()
+    assert [type(handler) for handler in handlers if isinstance(handler, TelemetryHandler)] == [TelemetryHandler]
 
 
 def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
