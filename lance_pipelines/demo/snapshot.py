@@ -1,5 +1,7 @@
 """Snapshots of a dataset, and the table that compares two of them at the end of the demonstration."""
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -59,8 +61,12 @@ class Snapshot:
         """
         dataset = lance_core.dataset(uri)
         fragments = dataset.get_fragments()
-        # A cleanup that runs at this moment may remove files.
-        sizes = {path.relative_to(uri): path.stat().st_size for path in uri.rglob("*") if path.is_file()}
+        sizes: dict[Path, int] = {}
+        # A cleanup that runs at this moment may remove files and directories; os.walk passes over missing directories.
+        for directory, _, names in os.walk(uri):
+            for path in (Path(directory, name) for name in names):
+                with suppress(FileNotFoundError):
+                    sizes[path.relative_to(uri)] = path.stat().st_size
         kinds = [path.parts[0] for path in sizes]
         num_data, num_deletions = kinds.count("data"), kinds.count("_deletions")
         indices = index_coverage(dataset)

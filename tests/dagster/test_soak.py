@@ -121,8 +121,7 @@ class Soak:
 
     def __init__(self, directory: Path, daemon: Daemon, rng: random.Random) -> None:
         self.directory = directory
-        self.path = directory / "lake" / "events.lance"
-        self.uri = str(self.path)
+        self.uri = str(directory / "lake" / "events.lance")
         self.daemon = daemon
         self.rng = rng
         self.samples: list[Sample] = []
@@ -140,10 +139,12 @@ class Soak:
     def sample(self) -> None:
         """Record the size of the table, and check its bounds."""
         dataset = lance_core.dataset(self.uri)
+        # os.walk passes over directories that a cleanup has just removed.
+        paths = [os.path.join(directory, name) for directory, _, names in os.walk(self.uri) for name in names]
         files = 0
-        for path in self.path.rglob("*"):
-            with suppress(FileNotFoundError):  # a cleanup removes it
-                files += path.stat().st_size if path.is_file() else 0
+        for path in paths:
+            with suppress(FileNotFoundError):
+                files += os.stat(path).st_size
         sample = Sample(
             seconds=self.seconds(),
             fragments=len(dataset.get_fragments()),
