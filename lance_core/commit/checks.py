@@ -455,9 +455,8 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
                 else "a row id occurs more than once"
             )
             raise InvalidInputError(
-                f"rewrite group {index}: the new fragments have {counted(len(found), 'row id')}, which differ "
-                "from those of the "
-                f"{counted(len(expected), 'row')} that they replace: {detail}",
+                f"rewrite group {index}: the row ids of the new fragments ({len(found)} in total) differ from "
+                f"those of the rows that they replace ({len(expected)} in total): {detail}",
                 expected=len(expected),
                 found=len(found),
             )

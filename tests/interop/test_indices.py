@@ -205,7 +205,7 @@ def test_an_index_on_a_field_that_was_dropped_in_the_meantime_is_refused(uri: st
     index.uuid, index.name = "767a1125-4d7a-4dce-b606-fa1f77c2725a", "again"
     lance.dataset(uri).drop_columns(["c"])
     operation = LanceOperation.CreateIndex([index], [])
-    with pytest.raises(SchemaMismatchError, match="'again' covers field 1"):
+    with pytest.raises(SchemaMismatchError, match="'again' covers field id 1"):
         lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
     assert lance.dataset(uri).to_table(filter="a = 7").num_rows == 1
 

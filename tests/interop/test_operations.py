@@ -182,7 +182,7 @@ def test_metadata_of_a_dropped_column_is_refused_by_lance_core_and_pylance(twins
     lance.LanceDataset.commit(uri, COLUMNS["project +"](dataset), read_version=READ_VERSION)
     with pytest.raises(OSError, match="id 1 does not exist"):
         lance.LanceDataset.commit(uri, planned, read_version=READ_VERSION)
-    with pytest.raises(SchemaMismatchError, match="has no field 1"):
+    with pytest.raises(SchemaMismatchError, match="has no field with id 1"):
         lance_core.LanceDataset.commit(uri, to_ours(planned), read_version=READ_VERSION)
 
 

@@ -44,7 +44,7 @@ def _rewrite(uri: str, row_ids: list[int]) -> None:
         ([0, 3], "row id 2 occurs only in the replaced rows"),
         ([0, 1], "row id 1 occurs only in the new fragments"),
         ([100, 101], "row id 0 occurs only in the replaced rows"),
-        ([0], "have 1 row ids.*of the 2 rows"),
+        ([0], r"\(1 in total\).*\(2 in total\): row id 2"),
     ],
     ids=["of another fragment", "of a deleted row", "never given", "too few"],
 )
