@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         SourceFormat,
         SparkSource,
         SqlSource,
+        StreamFormat,
+        StreamSource,
     )
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
@@ -88,6 +90,8 @@ __all__ = [
     "SparkResource",
     "SparkSource",
     "SqlSource",
+    "StreamFormat",
+    "StreamSource",
     "WriteMode",
     "build_definitions",
     "on_new_data",
@@ -107,6 +111,8 @@ _MODULES: Final = {
         "SourceFormat",
         "SparkSource",
         "SqlSource",
+        "StreamFormat",
+        "StreamSource",
     ),
     "io_managers.lance_io_manager": ("LanceIOManager",),
     "io_managers.lance_table_resource": ("LanceTableResource",),

@@ -37,6 +37,8 @@ JOBS: Final = (
 STEPS: Final = (
     "write_fragments",
     "commit_fragments",
+    "prepare_stream",
+    "ingest_stream",
     "plan_compaction",
     "plan_materialization",
     "rewrite_fragments",

@@ -1,6 +1,10 @@
-"""ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them."""
+"""ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them.
+
+A stream is ingested by one step that writes and commits every micro-batch, after a step that prepares the run.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -8,18 +12,34 @@ import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration, DatasetKey, dataset_name, key_parts, required_source
-from lance_pipelines.ingest.sources import AssetSource
+from lance_pipelines.ingest.sources import AssetSource, StreamSource
 from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.ingest_config import TargetConfig, config_class, declared_config
+from lance_pipelines.ops.ingest_stream import build_stream_op, build_stream_preparation_op
 from lance_pipelines.ops.write_fragments import build_write_op
 from lance_pipelines.partitions import check_partitions
 
 __all__ = ["build_dataset_asset"]
 
-_WRITE: Final = "write_fragments"
-_COMMIT: Final = "commit_fragments"
 _OUTPUT: Final = "result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """One of the two steps of an asset.
+
+    Attributes:
+        name: the name of the step in the graph.
+        op: the op.
+        input: name of the input that receives the output of the other step.
+        is_configured: whether it receives the configuration of the asset.
+    """
+
+    name: str
+    op: dg.OpDefinition
+    input: str = ""
+    is_configured: bool = False
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
@@ -27,25 +47,24 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     check_partitions(declaration)
     spec = _spec(declaration)
     upstream = _input_names([dep.asset_key for dep in spec.deps])
-    write = build_write_op(declaration, upstream=tuple(upstream))
-    commit = build_commit_op(declaration)
+    first, last = _steps(declaration, tuple(upstream))
     graph = dg.GraphDefinition(
         name=declaration.name,
         description=declaration.description,
-        node_defs=[write, commit],
+        node_defs=[first.op, last.op],
         dependencies={
-            dg.NodeInvocation(write.name, _WRITE): {},
-            dg.NodeInvocation(commit.name, _COMMIT): {"staged_write": dg.DependencyDefinition(_WRITE)},
+            dg.NodeInvocation(first.op.name, first.name): {},
+            dg.NodeInvocation(last.op.name, last.name): {last.input: dg.DependencyDefinition(first.name)},
         },
         input_mappings=[
-            dg.InputMapping(graph_input_name=name, mapped_node_name=_WRITE, mapped_node_input_name=name)
+            dg.InputMapping(graph_input_name=name, mapped_node_name=first.name, mapped_node_input_name=name)
             for name in upstream
         ],
         output_mappings=[
-            dg.OutputMapping(graph_output_name=_OUTPUT, mapped_node_name=_COMMIT, mapped_node_output_name=_OUTPUT)
+            dg.OutputMapping(graph_output_name=_OUTPUT, mapped_node_name=last.name, mapped_node_output_name=_OUTPUT)
         ],
         config=dg.ConfigMapping(
-            config_fn=partial(_flat_config, config_class(declaration)),
+            config_fn=partial(_flat_config, config_class(declaration), (last if last.is_configured else first).name),
             config_schema=config_field(config_class(declaration), declared_config(declaration)),
         ),
     )
@@ -60,10 +79,23 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     return asset.map_asset_specs(lambda _: spec)
 
 
-def _flat_config(config_type: type[TargetConfig], config: Mapping[str, Any]) -> dict[str, object]:
-    """Return the configuration of the steps; the write step gets the configuration of the asset."""
+def _steps(declaration: DatasetDeclaration, upstream: Sequence[str]) -> tuple[_Step, _Step]:
+    """Return the first step, which waits for the upstream assets, and the last one."""
+    if isinstance(declaration.source, StreamSource):
+        return (
+            _Step(name="prepare_stream", op=build_stream_preparation_op(declaration, upstream=upstream)),
+            _Step(name="ingest_stream", op=build_stream_op(declaration), input="prepared", is_configured=True),
+        )
+    return (
+        _Step(name="write_fragments", op=build_write_op(declaration, upstream=upstream), is_configured=True),
+        _Step(name="commit_fragments", op=build_commit_op(declaration), input="staged_write"),
+    )
+
+
+def _flat_config(config_type: type[TargetConfig], step: str, config: Mapping[str, Any]) -> dict[str, object]:
+    """Return the configuration of the steps; one of them gets the configuration of the asset."""
     given = config_type(**config)
-    return {_WRITE: {"config": given.model_dump(mode="json", by_alias=True, exclude_none=True)}}
+    return {step: {"config": given.model_dump(mode="json", by_alias=True, exclude_none=True)}}
 
 
 def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:

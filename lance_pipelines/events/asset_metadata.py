@@ -230,6 +230,8 @@ def materialization_metadata(report: WriteReport, *, is_one_partition: bool = Fa
         "lance/committed_earlier": dg.MetadataValue.bool(report.repeated),
         "lance/write_mode": dg.MetadataValue.text(report.mode.value),
     }
+    if report.versions_written > 1:
+        metadata["lance/versions_written"] = dg.MetadataValue.int(report.versions_written)
     if is_one_partition and report.mode is WriteMode.OVERWRITE_PARTITION:
         # Otherwise, the number of rows of a partition is unknown without reading its column.
         metadata["dagster/partition_row_count"] = dg.MetadataValue.int(report.rows_written)

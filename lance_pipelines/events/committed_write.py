@@ -68,9 +68,14 @@ class CommittedWrite:
     def of(cls, staged: StagedWrite, outcome: WriteOutcome, declaration: DatasetDeclaration) -> Self:
         """Describe the version that contains a write."""
         options = declaration.resolved_storage_options()
-        report = report_write(staged, outcome, storage_options=options)
+        return cls.of_report(report_write(staged, outcome, storage_options=options), declaration)
+
+    @classmethod
+    def of_report(cls, report: WriteReport, declaration: DatasetDeclaration) -> Self:
+        """Describe the version that contains a write, or several writes, of which there is a report."""
+        options = declaration.resolved_storage_options()
         # A repeated commit may be outdated: downstream readers see the current content of the dataset.
-        shown = report.version if outcome.committed_now else None
+        shown = report.version if report.committed and not report.repeated else None
         version = lance_core.dataset(report.uri, version=report.version, storage_options=options)
         return cls(
             report=report,

@@ -20,6 +20,7 @@ from lance_pipelines.ingest.partition_rows import PartitionColumn, partition_col
 from lance_pipelines.ingest.sources import (
     Options,
     Source,
+    StreamSource,
     check_literals,
     check_not_text,
     member_of,
@@ -215,6 +216,7 @@ class DatasetDeclaration:
             )
         check_literals(f"dataset {self.name}", ("uri", self.uri))
         self._check_modes()
+        self._check_stream()
         limits: dict[str, object] = {
             "max_rows_per_file": self.max_rows_per_file,
             "max_bytes_per_file": self.max_bytes_per_file,
@@ -256,8 +258,8 @@ class DatasetDeclaration:
         object.__setattr__(self, "upsert_by", _column_names(f"{what}: upsert_by", self.upsert_by))
         if self.source is not None and not isinstance(self.source, Source):
             raise InvalidInputError(
-                f"{what}: the source must be a FileSource, SqlSource, AssetSource, FunctionSource, or SparkSource, "
-                f"found {self.source!r:.80}"
+                f"{what}: the source must be a FileSource, SqlSource, AssetSource, FunctionSource, SparkSource, or "
+                f"StreamSource, found {self.source!r:.80}"
             )
         if self.retention is not None and not isinstance(self.retention, RetentionRule):
             raise InvalidInputError(f"{what}: retention must be a RetentionRule, found {self.retention!r:.80}")
@@ -275,6 +277,29 @@ class DatasetDeclaration:
             )
         if self.mode is WriteMode.OVERWRITE_PARTITION and not self.partition_by:
             raise InvalidInputError(f"dataset {self.name}: mode overwrite_partition requires partition_by")
+
+    def _check_stream(self) -> None:
+        if not isinstance(self.source, StreamSource):
+            return
+        if self.mode not in (WriteMode.APPEND, WriteMode.UPSERT):
+            raise InvalidInputError(
+                f"dataset {self.name}: a stream requires mode append or upsert, found {self.mode}: a run adds what has "
+                "arrived since the last one"
+            )
+        if self.partitions is not None:
+            raise InvalidInputError(f"dataset {self.name}: a dataset whose source is a stream cannot have partitions")
+        if self.source.checkpoint is None and "://" in self.uri.removeprefix("file://"):
+            raise InvalidInputError(
+                f"dataset {self.name}: the stream requires a checkpoint, because the dataset is in an object store; "
+                "declare a location that Spark can access, such as s3a://lake/checkpoints/events"
+            )
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The directory in which Spark records how far the stream was read; None if the source is not a stream."""
+        if not isinstance(self.source, StreamSource):
+            return None
+        return self.source.checkpoint or f"{self.uri.rstrip('/')}.checkpoint"
 
     @property
     def effective_schema_mode(self) -> SchemaMode:

@@ -8,9 +8,11 @@ Source              Rows                                                  A run'
 ``AssetSource``     of the dataset of another asset                       nothing
 ``FunctionSource``  that a Python function returns as Arrow data          nothing
 ``SparkSource``     of a DataFrame that a Python function returns         nothing
+``StreamSource``    that have arrived in a stream since the last run      nothing
 ==================  ====================================================  =========================================
 
-``spark/sources.py`` turns all of them into DataFrames, except those that need no Spark.
+``spark/sources.py`` turns all of them into DataFrames, except those that need no Spark. ``spark/stream_ingest.py``
+ingests streams.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -45,6 +47,8 @@ __all__ = [
     "SourceFormat",
     "SparkSource",
     "SqlSource",
+    "StreamFormat",
+    "StreamSource",
     "check_literals",
     "check_not_text",
     "member_of",
@@ -70,6 +74,25 @@ class SourceFormat(StrEnum):
     ORC = "orc"
     ENVIRONMENT = "environment"
     """The inventory of files installed in the running Python environment."""
+
+
+class StreamFormat(StrEnum):
+    """The format of a stream."""
+
+    PARQUET = "parquet"
+    """Files that arrive in a directory; the same holds for the next three."""
+
+    CSV = "csv"
+    JSON = "json"
+    ORC = "orc"
+    LANCE = "lance"
+    """The rows that each version appends to another Lance table."""
+
+    KAFKA = "kafka"
+    """The records of Kafka topics. The session needs Spark's package ``spark-sql-kafka``."""
+
+
+_OF_FILES: Final = frozenset({StreamFormat.PARQUET, StreamFormat.CSV, StreamFormat.JSON, StreamFormat.ORC})
 
 
 def open_latest(source: AssetSource) -> lance_core.LanceDataset:
@@ -262,7 +285,62 @@ class SparkSource:
     function: Callable[[Any, SourceContext], Any]
 
 
-Source: TypeAlias = FileSource | SqlSource | AssetSource | FunctionSource | SparkSource
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSource:
+    """A stream. A run ingests exactly once what has arrived since the last run, and ends.
+
+    Attributes:
+        format: the format, which selects the reader.
+        path: for files, the directory in which they arrive, or a glob of directories; for ``lance``, the location of
+            the table; for ``kafka``, None.
+        options: options of the reader under the names that Spark uses (``maxFilesPerTrigger``,
+            ``kafka.bootstrap.servers``, ``subscribe``, ``startingVersion`` …).
+        schema: the schema of the files as Spark DDL (``"id BIGINT, name STRING"``); required for files, because a
+            stream has the same schema in every run.
+        sql: a SQL query that reads from the view ``source``; it is executed for each micro-batch. If None, all rows and
+            columns are ingested.
+        checkpoint: the directory in which Spark records how far the stream was read. If None, the location of the
+            dataset with the suffix ``.checkpoint``; required if the dataset is in an object store.
+    """
+
+    needs_spark: ClassVar[bool] = True
+
+    format: StreamFormat
+    path: str | None = None
+    options: Options = field(default_factory=dict, repr=False)
+    schema: str | None = None
+    sql: str | None = None
+    checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "format", member_of(StreamFormat, "stream format", self.format))
+        for name in ("path", "checkpoint"):
+            value = getattr(self, name)
+            if isinstance(value, os.PathLike):
+                object.__setattr__(self, name, os.fspath(value))
+        what = f"a stream of format {self.format}"
+        given = [(name, getattr(self, name)) for name in ("path", "schema", "sql", "checkpoint")]
+        check_literals(what, *given)
+        empty = [name for name, value in given if value is not None and not str(value).strip()]
+        if empty:
+            raise InvalidInputError(f"{empty[0]} of {what} is empty")
+        if self.format is StreamFormat.KAFKA:
+            if self.path is not None:
+                raise InvalidInputError(f"{what} takes no path, found {self.path!r}; name its topics in the options")
+        elif self.path is None:
+            raise InvalidInputError(f"{what} requires a path")
+        if self.format in _OF_FILES and self.schema is None:
+            raise InvalidInputError(f"{what} requires a schema, as Spark DDL: 'id BIGINT, name STRING'")
+        if self.format not in _OF_FILES and self.schema is not None:
+            raise InvalidInputError(f"{what} takes no schema, which the stream determines")
+
+    @property
+    def kind(self) -> str:
+        """The kind of source, for events and logs."""
+        return f"{self.format} stream"
+
+
+Source: TypeAlias = FileSource | SqlSource | AssetSource | FunctionSource | SparkSource | StreamSource
 
 
 def check_literals(what: str, *fields: tuple[str, str | None]) -> None:

@@ -8,7 +8,7 @@ repeated commit takes effect only once.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -60,6 +60,7 @@ class StagedWrite(StepMessage):
         data_storage_version: format version of the data files if the commit creates or replaces the dataset; if None,
             the default.
         number: number of writes to the dataset that the step has made before.
+        properties: further properties of the transaction.
     """
 
     write_id: str
@@ -80,3 +81,4 @@ class StagedWrite(StepMessage):
     keys: tuple[str, ...] = ()
     data_storage_version: str | None = None
     number: int = 0
+    properties: dict[str, str] = field(default_factory=dict)

@@ -412,7 +412,7 @@ def transaction_properties(*, run_id: str, step_key: str, dataset: str) -> dict[
 def _properties(staged: StagedWrite) -> dict[str, str]:
     own = transaction_properties(run_id=staged.run_id, step_key=staged.step_key, dataset=staged.dataset)
     numbered = {WRITE_NUMBER_PROPERTY: str(staged.number)} if staged.number else {}
-    return own | {WRITE_ID_PROPERTY: staged.write_id} | numbered
+    return own | {WRITE_ID_PROPERTY: staged.write_id} | numbered | staged.properties
 
 
 def _overwrite(staged: StagedWrite) -> lance_core.LanceOperation.Overwrite:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import lance_core
@@ -10,12 +10,14 @@ from lance_core.errors import VersionNotFoundError
 from lance_pipelines.ingest.declaration import WriteMode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from lance_pipelines.ingest.staged_write import StagedWrite
     from lance_pipelines.ingest.write_commit import WriteOutcome
 
-__all__ = ["WriteReport", "report_write"]
+__all__ = ["WriteReport", "combine_reports", "report_no_write", "report_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class WriteReport:
         bytes_written: total size of the data files that this write added, in bytes.
         rows_replaced: number of rows that this write removed, because they had the keys of new rows or belonged to the
             run's partitions; None in other modes, and if the version before no longer exists.
+        versions_written: number of versions in which the rows were added; more than one only for a stream.
     """
 
     dataset: str
@@ -60,13 +63,16 @@ class WriteReport:
     fragments_written: int
     bytes_written: int
     rows_replaced: int | None = None
+    versions_written: int = 1
 
     def headline(self) -> str:
         """Return the summary of the event: what changed, and the version."""
-        rows = f"{self.rows_written:,} row{'s' * (self.rows_written != 1)}"
+        several = f" in {self.versions_written} versions" if self.versions_written > 1 else ""
+        rows = f"{self.rows_written:,} row{'s' * (self.rows_written != 1)}{several}"
         if self.mode is WriteMode.UPSERT and self.rows_replaced is not None:
             added = self.rows_written - self.rows_replaced
-            return f"{self.mode}: {added:+,} row{'s' * (added != 1)}, {self.rows_replaced:,} updated, v{self.version}"
+            updated = f"{self.rows_replaced:,} updated{several}"
+            return f"{self.mode}: {added:+,} row{'s' * (added != 1)}, {updated}, v{self.version}"
         if self.rows_replaced is not None:
             return f"{self.mode}: {rows} written, {self.rows_replaced:,} replaced, v{self.version}"
         return f"{self.mode}: {'+' if self.mode is WriteMode.APPEND else ''}{rows}, v{self.version}"
@@ -84,27 +90,65 @@ def report_write(
 ) -> WriteReport:
     """Return the report of a staged write; reads the manifest of the version that contains it, but no data file."""
     dataset = lance_core.dataset(staged.uri, version=outcome.version, storage_options=storage_options)
-    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
-    sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]
-    known_sizes = [size for size in sizes if size]
-    return WriteReport(
-        dataset=staged.dataset,
-        uri=staged.uri,
-        mode=staged.mode,
-        version=outcome.version,
+    return replace(
+        report_no_write(dataset, staged.dataset, staged.mode),
         read_version=staged.read_version,
         transaction_uuid=outcome.transaction_uuid,
         committed=outcome.committed,
         repeated=outcome.repeated,
         attempts=outcome.attempts,
-        schema=dataset.schema,
-        rows_total=dataset.count_rows(),
-        fragments_total=len(fragments),
-        bytes_total=sum(known_sizes) if len(known_sizes) == len(sizes) else None,
         rows_written=staged.rows_written,
         fragments_written=len(staged.fragments),
         bytes_written=staged.bytes_written,
         rows_replaced=_rows_replaced(staged, outcome, dataset),
+        versions_written=1,
+    )
+
+
+def report_no_write(dataset: lance_core.LanceDataset, name: str, mode: WriteMode) -> WriteReport:
+    """Return the report of a run that added no rows.
+
+    Args:
+        dataset: a handle to the latest version.
+        name: the declaration's name.
+        mode: what would have been done with existing rows.
+    """
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+    sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]
+    known_sizes = [size for size in sizes if size]
+    return WriteReport(
+        dataset=name,
+        uri=dataset.uri,
+        mode=mode,
+        version=dataset.version,
+        read_version=dataset.version,
+        transaction_uuid=None,
+        committed=False,
+        repeated=False,
+        attempts=0,
+        schema=dataset.schema,
+        rows_total=dataset.count_rows(),
+        fragments_total=len(fragments),
+        bytes_total=sum(known_sizes) if len(known_sizes) == len(sizes) else None,
+        rows_written=0,
+        fragments_written=0,
+        bytes_written=0,
+        versions_written=0,
+    )
+
+
+def combine_reports(reports: Sequence[WriteReport]) -> WriteReport:
+    """Return one report of the writes of a run, which are given in the order of their versions; at least one."""
+    replaced = [report.rows_replaced for report in reports if report.rows_replaced is not None]
+    return replace(
+        reports[-1],
+        read_version=reports[0].read_version,
+        attempts=sum(report.attempts for report in reports),
+        rows_written=sum(report.rows_written for report in reports),
+        fragments_written=sum(report.fragments_written for report in reports),
+        bytes_written=sum(report.bytes_written for report in reports),
+        rows_replaced=sum(replaced) if len(replaced) == len(reports) else None,
+        versions_written=len(reports),
     )
 
 

@@ -16,7 +16,7 @@ from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.partitions import run_partitions
 from lance_pipelines.runs.dead_runs import stop_watching
 
-__all__ = ["build_commit_op"]
+__all__ = ["build_commit_op", "materialization"]
 
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
@@ -37,12 +37,13 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             committed = CommittedWrite.commit(staged, declaration, progress_lines(context, declaration.name).report)
         say(context, declaration.name, committed.report.summary())
         num_partitions = len(run_partitions(context, declaration.partitions))
-        return _materialization(committed, committed.metadata(duration(context), num_partitions=num_partitions))
+        return materialization(committed, committed.metadata(duration(context), num_partitions=num_partitions))
 
     return commit_fragments
 
 
-def _materialization(committed: CommittedWrite, metadata: Mapping[str, dg.MetadataValue]) -> dg.Output[None]:
+def materialization(committed: CommittedWrite, metadata: Mapping[str, dg.MetadataValue]) -> dg.Output[None]:
+    """Return the output that is the materialization of a committed write."""
     with warnings.catch_warnings():
         # Dagster 1.13 calls the data_version of an output beta.
         warnings.simplefilter("ignore", BetaWarning)

@@ -15,8 +15,10 @@ from lance_pipelines.ingest.sources import (
     SourceFormat,
     SparkSource,
     SqlSource,
+    StreamFormat,
     resolved_options,
 )
+from lance_pipelines.spark.data_source.registration import register
 from lance_pipelines.spark.environment_inventory import environment_inventory
 from lance_pipelines.spark.failures import translate_failure, translated
 from lance_pipelines.spark.reader import read_version
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lance_pipelines.ingest.sources import Source, SourceContext
+    from lance_pipelines.ingest.sources import Source, SourceContext, StreamSource
 
-__all__ = ["SOURCE_VIEW", "read_source"]
+__all__ = ["SOURCE_VIEW", "open_stream", "query_rows", "read_source"]
 
 SOURCE_VIEW: Final = "source"
 """Name of the view that a source's query reads from."""
@@ -57,7 +59,7 @@ def read_source(session: SparkSession, source: Source, context: SourceContext) -
 
 def _read_files(session: SparkSession, source: FileSource, context: SourceContext) -> DataFrame:
     frame = _read(session, source, context.captured_at)
-    return frame if source.sql is None else _query(session, frame, source.sql)
+    return frame if source.sql is None else query_rows(session, frame, source.sql)
 
 
 def _read_sql(session: SparkSession, source: SqlSource, context: SourceContext) -> DataFrame:
@@ -99,8 +101,30 @@ def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> D
         return frame
 
 
-def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
-    """Return the result of the query. The view exists only until Spark has resolved the query.
+def open_stream(session: SparkSession, source: StreamSource) -> DataFrame:
+    """Return the streaming DataFrame of a source, without its query.
+
+    Args:
+        session: a running session.
+        source: the stream.
+
+    Raises:
+        NotFoundError: the path does not exist.
+        InvalidInputError: the schema or an option is malformed, or the session has no reader of the format.
+    """
+    if source.format is StreamFormat.LANCE:
+        register(session)
+    what = f"cannot read the {source.kind}" + ("" if source.path is None else f" {source.path}")
+    options = resolved_options(source.options, f"the {source.kind}")
+    with translated(what):
+        reader = session.readStream.format(source.format).options(**options)
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        return reader.load(source.path)
+
+
+def query_rows(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
+    """Return the result of a query on the rows of a DataFrame. The view exists only until Spark has resolved the query.
 
     A Spark Connect session resolves the query again whenever it is executed. In such a session, the view exists as long
     as the session, which no other run shares.

@@ -16,11 +16,12 @@ import pytest
 import yaml
 
 from lance_core.errors import InvalidInputError
+from lance_pipelines.assets.ingested_dataset import build_dataset_asset
 from lance_pipelines.build import build_definitions
 from lance_pipelines.definitions import application
 from lance_pipelines.generated_names import JOBS, STEPS
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import FileSource, SourceFormat, StreamSource
 from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
 from lance_pipelines.maintenance.retention_rule import RetentionRule
 from lance_pipelines.publish.settings import PublishSettings
@@ -109,6 +110,9 @@ def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
     graphs = [
         *(asset.node_def for asset in defs.assets if isinstance(getattr(asset, "node_def", None), dg.GraphDefinition)),
         *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition)),
+        build_dataset_asset(
+            dataclasses.replace(trips, source=StreamSource(format="lance", path="/lake/stream.lance"))
+        ).node_def,
     ]
     steps = {node.definition.name for graph in graphs for node in graph.nodes}
     (checks,) = defs.asset_checks

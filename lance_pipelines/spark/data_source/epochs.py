@@ -35,10 +35,13 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from lance_core import LanceOperation, Transaction
 from lance_core.errors import CommitOutcomeUnknownError, CorruptDataError, VersionNotFoundError
-from lance_core.metadata import read_transaction
+from lance_core.metadata import commit_transaction, read_transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lance_core import LanceDataset
 
 __all__ = ["begin_epoch", "epoch_properties", "epoch_uuid"]
@@ -59,13 +62,14 @@ def epoch_properties(query_id: str, epoch: int) -> dict[str, str]:
     return {_QUERY: query_id, _EPOCH: str(epoch)}
 
 
-def begin_epoch(dataset: LanceDataset, query_id: str, epoch: int) -> bool:
+def begin_epoch(dataset: LanceDataset, query_id: str, epoch: int, properties: Mapping[str, str] | None = None) -> bool:
     """Return whether an epoch is still to be committed, and record that it is.
 
     Args:
         dataset: a handle to the latest version; it is moved to the version from which the commit must be planned.
         query_id: the streaming query.
         epoch: the number of the micro-batch.
+        properties: properties of the transaction that records the epoch.
 
     Raises:
         CommitOutcomeUnknownError: the versions in which the epoch would have been committed no longer exist.
@@ -74,7 +78,11 @@ def begin_epoch(dataset: LanceDataset, query_id: str, epoch: int) -> bool:
     key = _RECORD_PREFIX + query_id
     recorded, version = _parse(dataset, key)
     if recorded < epoch:
-        dataset.update_config({key: f"{epoch} {dataset.version}"})
+        updates = LanceOperation.UpdateMap({key: f"{epoch} {dataset.version}"})
+        record = LanceOperation.UpdateConfig(config_updates=updates)
+        transaction = Transaction(dataset.version, record, transaction_properties=dict(properties or {}))
+        commit_transaction(dataset, transaction)
+        dataset.checkout_latest()
         return True
     if recorded > epoch:
         return False
