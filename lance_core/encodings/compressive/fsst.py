@@ -131,6 +131,8 @@ def _expand(messages: Sequence[pb21.Fsst], num_values: Sequence[int], block: Dat
     """Expand the values of one or more pages; for ``num_values``, see :func:`expand_codes`."""
     if not isinstance(block, VariableWidthBlock):
         raise CorruptDataError("fsst: the compressed values do not have variable width")
+    if len(messages) > 1 and sum(num_values) != block.num_values:
+        raise InternalError(f"fsst: {block.num_values} values were decoded, expected {sum(num_values)}")
     tables = [_parsed(message) for message in messages]
     if not all(table.is_compressed for table in tables):
         return block
