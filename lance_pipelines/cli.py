@@ -128,7 +128,10 @@ def materialize_deletions(**arguments: Any) -> None:
 )
 @_options(_COMMON_OPTIONS, _DRY_RUN)
 def cleanup(**arguments: Any) -> None:
-    """Remove old versions and the files that only they use. Tagged versions are kept."""
+    """Remove old versions, the files that only they use, and leftovers of crashed writers.
+
+    Versions that a tag, branch, or lease refers to are kept.
+    """
     _run("cleanup", **arguments)
 
 

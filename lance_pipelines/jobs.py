@@ -75,7 +75,8 @@ _DESCRIPTIONS: Final = MappingProxyType(
     {
         "compact": "Merge small fragments of {} into fewer large ones. The rows do not change.",
         "materialize_deletions": "Rewrite fragments of {} with many deleted rows to drop those rows.",
-        "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
+        "cleanup": "Remove old versions of {}, the files that only they use, and leftovers of crashed writers. "
+        "Versions that a tag, branch, or lease refers to are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
         "retention": "Delete the rows of {} that have expired by the declared retention rule.",
         "restore": "Restore the content of an older version of {} as a new version.",

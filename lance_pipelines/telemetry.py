@@ -87,7 +87,10 @@ _SUMS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
 """Maps metadata of the events of commits to the counter that sums it: name, unit, description."""
 
 _CPU_KEY: Final = "lance/cpu_seconds"
-"""Metadata that only events of maintenance assets have. They repeat the figures of commits, which are added once."""
+"""Metadata key that only events of maintenance assets have.
+
+These events repeat the metrics of commit events, so only their CPU time is counted.
+"""
 
 _logger: Final = logging.getLogger(__name__)
 

@@ -149,7 +149,7 @@ class EncodedImageArray(ImageArray):
         """Decode the images, which must all have the same shape.
 
         Args:
-            decoder: converts a binary array to a numpy array, whose first dimension is the index of the image, or to an
+            decoder: converts a binary array to a numpy array whose first dimension has one entry per image, or to an
                 Arrow array of tensors. The default uses Pillow.
 
         Raises:

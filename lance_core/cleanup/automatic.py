@@ -19,7 +19,7 @@ version, the version before it, tagged versions, and versions that a branch uses
 is logged; the commit still succeeds.
 
 Source: automatic cleanup of pylance 14.0.2. In pylance, however, the cleanup fails with a warning if a tagged version
-is old enough to be removed. pylance also ignores ``min_age``. This setting prevents a writer that is suspended just
+is eligible for removal. pylance also ignores ``min_age``. This setting prevents a writer that is suspended just
 before it commits from reusing the number of a removed version (:mod:`~lance_core.transactions.overtaken`).
 """
 

@@ -67,7 +67,7 @@ _ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
 )
 
 COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: item for item in _ENCODINGS})
-"""Maps the name of each field of the oneof ``compression`` to its encoding."""
+"""Maps each supported arm of the oneof ``compression`` to its encoding."""
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
         "delta": "used only by the unstable format 2.3",
     }
 )
-"""Maps each arm that is known but not supported to a description."""
+"""Maps each known but unsupported arm of the oneof ``compression`` to a description."""
 
 _MAX_DEPTH: Final = 16
 _BOUNDED_ARM: Final = "fixed_size_list"

@@ -116,7 +116,7 @@ class FileGroup:
 
     @property
     def metadata_start(self) -> int:
-        """The end of the group, which has no metadata apart from that of the files."""
+        """The end of the group: a group has no metadata of its own."""
         return self.num_bytes
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:

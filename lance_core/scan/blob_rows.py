@@ -111,8 +111,8 @@ class BlobRows:
                 raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: fragment {fragment_id} does not exist")
             if int(positions[here].max()) >= source.fragments[index].physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {counted(source.fragments[index].physical_rows, 'row')}, but row "
-                    f"{int(positions[here].max())} was requested"
+                    f"fragment {fragment_id} has no row at offset {int(positions[here].max())}: it has "
+                    f"{counted(source.fragments[index].physical_rows, 'row')}, including deleted rows"
                 )
             if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
                 raise NotSupportedError(f"the selection includes a deleted row of fragment {fragment_id}")

@@ -121,9 +121,8 @@ class RowIdLookup:
             fragment = self._fragments[owner]
             if int(positions[here].max()) >= fragment.physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {counted(fragment.physical_rows, 'row')}, but row "
-                    f"{positions[here].max()} was "
-                    "requested"
+                    f"fragment {fragment_id} has no row at offset {positions[here].max()}: it has "
+                    f"{counted(fragment.physical_rows, 'row')}, including deleted rows"
                 )
             if fragment.deletion_file is not None and not ignores_deletions:
                 here = here[~np.isin(positions[here], self._deleted(fragment))]

@@ -84,7 +84,7 @@ class SqlTable(ArrowDataset):
         if lacks_threads():
             raise NotSupportedError(
                 "SQL queries need threads that do not exist in this process, because it was forked from one that used "
-                "DataFusion; start the process with the method 'spawn'"
+                "DataFusion; start the process with the `multiprocessing` start method 'spawn'"
             )
         try:
             context = _new_context(batch_rows)

@@ -61,7 +61,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
     """Check that every field of the primary key has exactly one value in every row.
 
     Raises:
-        InvalidSchemaError: a field of the key has children, is inside a list, or may be null.
+        InvalidSchemaError: a field of the key has children, is inside a list or map, or may be null.
     """
     for field in fields:
         _check(field, nullable=field.nullable, in_list=False)
@@ -74,7 +74,7 @@ def _check(node: Field, *, nullable: bool, in_list: bool) -> None:
         if nullable:
             raise InvalidSchemaError(f"primary key field {node.name!r} and its ancestors must not be nullable")
         if in_list:
-            raise InvalidSchemaError(f"primary key field {node.name!r} must not be inside a list")
+            raise InvalidSchemaError(f"primary key field {node.name!r} must not be inside a list or map")
     repeats = in_list or (bool(node.children) and not node.is_struct)
     for child in node.children:
         _check(child, nullable=nullable or child.nullable, in_list=repeats)

@@ -29,7 +29,7 @@ import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -392,7 +392,8 @@ def _duration(node: Node) -> timedelta:
 def _option(node: Node) -> str | dg.EnvVar:
     """Return the value of a storage option. If it is only a variable, the processes that need the variable read it."""
     if not isinstance(node.value, str):  # A password may be all digits, so the message does not contain the value.
-        raise node.error("expected text; put it in quotes")
+        advice = "; enclose the value in quotes" if isinstance(node.value, (int, float, date)) else ""
+        raise node.error(f"expected text, found a value of type {type(node.value).__name__}{advice}")
     found = _ONLY_A_VARIABLE.fullmatch(node.value)
     return node.text() if found is None else dg.EnvVar(found[1])
 

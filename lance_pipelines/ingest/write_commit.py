@@ -243,7 +243,7 @@ def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Write
     """Return the version after the read version that this write's transaction created; None if there is none.
 
     Raises:
-        CommitOutcomeUnknownError: some of these versions were cleaned up, and this write created none of the others.
+        CommitOutcomeUnknownError: one of these versions was cleaned up, and this write created none of the later ones.
     """
     wanted = transaction_uuid(staged)
     for version in range(dataset.version, staged.read_version, -1):

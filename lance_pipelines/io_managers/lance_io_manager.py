@@ -202,7 +202,9 @@ def _columns(metadata: Mapping[str, Any]) -> list[str] | None:
     """Return the names of the columns that an input requests; None for all."""
     columns = metadata.get(_COLUMNS_METADATA)
     if isinstance(columns, str):
-        raise InvalidInputError(f"the metadata {_COLUMNS_METADATA!r} must be a list of names, found {columns!r}")
+        raise InvalidInputError(
+            f"metadata entry {_COLUMNS_METADATA!r} must be a list of column names, found {columns!r}"
+        )
     return None if columns is None else list(columns)
 
 

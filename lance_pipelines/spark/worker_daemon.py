@@ -51,14 +51,14 @@ def preload() -> None:
 
     Raises:
         Exception: a module cannot be imported; the exception can be of any type.
-        RuntimeError: the imports left a thread behind.
+        RuntimeError: the imports left threads running.
     """
     # The JVM reads the port of the daemon from standard output.
     with redirect_stdout(sys.stderr), _without_threads():
         _import_modules()
         _write_once()
     if _num_threads() > 1:
-        raise RuntimeError("the imported modules started threads")
+        raise RuntimeError("importing the modules left threads running")
     # Otherwise every worker would draw the same numbers; Python's own generator takes care of itself.
     if "numpy.random" in sys.modules:
         os.register_at_fork(after_in_child=sys.modules["numpy.random"].seed)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -372,11 +372,19 @@ def test_a_secret_is_read_when_a_process_opens_the_dataset(monkeypatch: pytest.M
     assert found.resolved_storage_options() == {"aws_region": "eu-central-1", "secret": "x", "key": "y"}
 
 
-@pytest.mark.parametrize("secret", [12345, True, [12345]])
-def test_a_secret_of_the_wrong_type_is_not_shown(secret: Any) -> None:
+@pytest.mark.parametrize(
+    ("secret", "found"),
+    [
+        (12345, "int; enclose the value in quotes"),
+        (True, "bool; enclose the value in quotes"),
+        (date(2026, 1, 2), "date; enclose the value in quotes"),
+        ([12345], "list"),
+    ],
+)
+def test_a_secret_of_the_wrong_type_is_not_shown(secret: Any, found: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         declared(storage_options={"secret": secret})
-    assert str(caught.value) == "attributes.storage_options.secret: expected text; put it in quotes"
+    assert str(caught.value) == f"attributes.storage_options.secret: expected text, found a value of type {found}"
 
 
 def test_common_fields_apply_to_all_datasets() -> None:

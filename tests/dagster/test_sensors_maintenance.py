@@ -381,7 +381,7 @@ def test_a_sensor_does_not_wait_for_unrelated_runs(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_deletions_are_materialized_when_their_fraction_exceeds_the_threshold(watched) -> None:
+def test_materialization_is_requested_when_a_fragment_exceeds_the_deleted_fraction(watched) -> None:
     watched.fill(3)
     op = "materialize_deletions"
     watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)

@@ -21,7 +21,7 @@ def _rows(num_rows: int) -> pa.Table:
 
 
 def _age(root: Path) -> None:
-    """Make every file old enough to be removed if no version references it."""
+    """Make every file eligible for removal if no version references it."""
     for directory, _, names in os.walk(root):
         for name in names:
             os.utime(os.path.join(directory, name), (1e9, 1e9))

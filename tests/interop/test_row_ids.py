@@ -131,7 +131,7 @@ def test_rows_taken_by_row_id_equal_those_of_pylance(
     if table == "plain":
         with pytest.raises(RowOutOfRangeError, match="fragment 255 does not exist"):
             ours._take_rows([everything[0], 255 << 32])
-        with pytest.raises(RowOutOfRangeError, match="but row 9999 was requested"):
+        with pytest.raises(RowOutOfRangeError, match=r"no row at offset 9999: it has \d+ rows, including deleted rows"):
             ours._take_rows([everything[0] + 9999])
     else:
         # Deleted ids, and ids that were never assigned.
@@ -204,8 +204,7 @@ def test_deletes_by_row_id_columns_leave_the_same_rows_as_pylance(
 
 
 @pytest.mark.parametrize("ids", [[2**63], [2**64 - 1], [5, 2**63 + 1, 15], np.array([2**63, 6], np.uint64)], ids=str)
-def test_row_ids_in_the_upper_half_of_the_64_bit_range_can_be_taken(tables: dict[str, str], ids: object) -> None:
-    """The ids were never assigned, and the result equals that of pylance."""
+def test_take_of_unassigned_row_ids_above_63_bits_matches_pylance(tables: dict[str, str], ids: object) -> None:
     given = ids if isinstance(ids, list) else ids.tolist()
     theirs, ours = lance.dataset(tables["stable"]), lance_core.dataset(tables["stable"])
     assert ours._take_rows(ids, ["a", "_rowid"]).equals(theirs._take_rows(given, ["a", "_rowid"]))

@@ -77,7 +77,7 @@ def test_columns_of_a_fragment_are_updated_from_views(tmp_path: Path) -> None:
     assert found == {"s": ["v", "x", "y", "y", "z"], "l": [["q"], ["a"], None, ["q"], ["q"]]}
 
 
-def test_json_in_views_is_stored_as_json(tmp_path: Path) -> None:
+def test_json_in_string_view_arrays_is_stored_as_json(tmp_path: Path) -> None:
     def rows(keys: list[int], values: list[str], storage: pa.DataType) -> pa.Table:
         values = pa.ExtensionArray.from_storage(pa.json_(storage), pa.array(values, storage))
         return pa.table({"k": keys, "j": values})

@@ -167,10 +167,14 @@ def leaf_columns(
         lengths = [page.length for page in pages]
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
-            total = f"{sum(lengths)} slots in total, expected {num_rows * slots} for {counted(num_rows, 'row')}"
+            total = f"{counted(sum(lengths), 'slot')}, expected {num_rows * slots} for {counted(num_rows, 'row')}"
             raise CorruptDataError(
                 f"{path}: column {index} ({leaf.name!r}) has "
-                + (f"pages with {total}" if is_even else f"a page that ends inside a row of {counted(slots, 'slot')}"),
+                + (
+                    f"pages with a total of {total}"
+                    if is_even
+                    else f"a page that ends inside a row of {counted(slots, 'slot')}"
+                ),
                 path=path,
                 column=index,
                 expected=num_rows * slots,

@@ -140,7 +140,7 @@ class WritePlan:
             _logger.warning("files of the write could not be removed (*%s.lance): %s", self.settings.file_token, error)
 
     def discard_losers(self, reports: Sequence[AttemptReport]) -> None:
-        """After a commit, delete the files of failed attempts, if a task was attempted more than once."""
+        """After a commit, delete the files of the other attempts if any task did not succeed at its first attempt."""
         if any(report.attempt_number for report in reports):
             fragments = [fragment for report in reports for fragment in report.fragments]
             discard_lost_attempts(

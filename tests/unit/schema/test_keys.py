@@ -43,8 +43,8 @@ def test_primary_key_field_that_is_nullable_or_repeated_is_refused() -> None:
         (_key(nullable=True), "'k' and its ancestors must not be nullable"),
         (_around(_key(), nullable=True), "must not be nullable"),
         (_around(_around(_key()), nullable=True), "must not be nullable"),
-        (_around(_key(), "list"), "must not be inside a list"),
-        (_around(_around(_key()), "list.struct"), "must not be inside a list"),
+        (_around(_key(), "list"), "must not be inside a list or map"),
+        (_around(_around(_key()), "list.struct"), "must not be inside a list or map"),
         (Field(name="s", logical_type="struct", children=(_key(),), unenforced_primary_key=True), "must be a leaf"),
     ):
         with pytest.raises(InvalidSchemaError, match=match):
