@@ -88,7 +88,9 @@ class ColumnTask:
 
 
 class ColumnTasks:
-    """Divides the computation of new columns, on several versions of a table, into tasks.
+    """Divides the computation of new columns into tasks.
+
+    After a conflict, tasks can be planned for a later version; files that are still valid are reused.
 
     ::
 

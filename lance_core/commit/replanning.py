@@ -54,8 +54,9 @@ class RetryPolicy:
             InvalidInputError: ``retries`` or ``timeout`` is negative.
             InvalidTypeError: ``retries`` is not a whole number, or ``timeout`` is not a timedelta.
         """
-        if whole_number("conflict_retries", self.retries) < 0:
-            raise InvalidInputError(f"conflict_retries must be at least 0, found {self.retries}")
+        what = "the number of retries after a conflict"
+        if whole_number(what, self.retries) < 0:
+            raise InvalidInputError(f"{what} must be at least 0, found {self.retries}")
         if not isinstance(self.timeout, timedelta):
             raise InvalidTypeError(f"retry_timeout must be a timedelta, found {type(self.timeout).__name__}")
         if self.timeout < timedelta(0):

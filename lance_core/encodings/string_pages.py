@@ -76,7 +76,10 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """Return the strings as symbols if requested or if the page is expected to be smaller; otherwise None."""
+    """Return the strings compressed with FSST if the field requests it, or if it is expected to make the page smaller.
+
+    Return None otherwise, if the strings are too small, or if numba does not work.
+    """
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

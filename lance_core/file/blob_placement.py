@@ -178,7 +178,8 @@ class _PlacementV2:
         wrong = np.flatnonzero((has_data.astype(np.uint8) + has_uri) != expected)
         if len(wrong):
             raise InvalidInputError(
-                f"column {self.leaf.name!r}: value {int(wrong[0])} of the batch must have exactly one of data and uri"
+                f"column {self.leaf.name!r}: the value at index {int(wrong[0])} of the batch must set exactly one of "
+                "the members 'data' and 'uri'"
             )
         data = array.field("data")
         return (
@@ -302,6 +303,7 @@ def _threshold(leaf: Field, key: str, default: int) -> int:
         return default
     if not (text.isdigit() and len(text) <= 20):
         raise InvalidInputError(
-            f"column {leaf.name!r}: metadata {key!r} must be a number of bytes, found {text.decode(errors='replace')!r}"
+            f"column {leaf.name!r}: metadata {key!r} must be a whole number of bytes with at most 20 digits, found "
+            f"{text.decode(errors='replace')!r}"
         )
     return int(text)

@@ -114,14 +114,21 @@ class Footer:
 
     def _check_inside(self, stop: int, path: str) -> None:
         """Check that the sections of a file in format 2.0 are inside the file."""
+        if self.column_metadata_offset > stop:
+            raise _corrupt(
+                path,
+                f"the column metadata section starts at {self.column_metadata_offset}, after the start of the footer "
+                f"at {stop}",
+            )
         for what, start, num_entries in (
-            ("column metadata section", self.column_metadata_offset, 0),
             ("column metadata table", self.column_table_offset, self.num_columns),
             ("global buffer table", self.global_buffer_table_offset, self.num_global_buffers),
         ):
             end = start + num_entries * TABLE_ENTRY_BYTES
             if end > stop:
-                raise _corrupt(path, f"the {what} is at [{start}, {end}), but the footer starts at {stop}")
+                raise _corrupt(
+                    path, f"the {what} is at [{start}, {end}), which extends past the start of the footer at {stop}"
+                )
 
     @staticmethod
     def _check_table(what: str, start: int, num_entries: int, stop: int, path: str) -> None:

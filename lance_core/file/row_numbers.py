@@ -36,7 +36,8 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype == object:
         return np.array([row_number("a row number", value) for value in plain.tolist()], np.int64)
     if plain.dtype.kind not in "iu":
-        raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype.name}")
+        found = {"U": "strings", "S": "bytes"}.get(plain.dtype.kind, plain.dtype.name)
+        raise InvalidTypeError(f"row numbers must be whole numbers, found {found}")
     if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
         raise RowOutOfRangeError(f"a row number must fit in a signed 64-bit integer, found {int(plain.max())}")
     return plain.astype(np.int64, copy=False)

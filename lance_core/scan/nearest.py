@@ -120,7 +120,7 @@ class NearestRows:
         query = self._query
         return (
             f"NearestRows: column={query.column}, metric={query.metric.value}, k={query.k}, "
-            f"queries={len(query.queries)}, filter={self._after is not None}, sort={bool(self._orderings)}"
+            f"queries={len(query.queries)}, postfilter={self._after is not None}, sort={bool(self._orderings)}"
         )
 
     def batches(self, offset: int | None, limit: int | None, config: ReadConfig) -> Iterator[pa.RecordBatch]:

@@ -64,11 +64,11 @@ class PackedNumbers:
         }[form]
         if len(data) % dtype.itemsize:
             raise CorruptDataError(
-                f"{what}: a list of row ids has {counted(len(data), 'byte')}, expected a multiple of {dtype.itemsize}"
+                f"{what}: a list of numbers has {counted(len(data), 'byte')}, expected a multiple of {dtype.itemsize}"
             )
         numbers = cls(base, np.frombuffer(data, dtype))
         if len(numbers) and numbers.high > _MAX:
-            raise CorruptDataError(f"{what}: row id {numbers.high} has more than 64 bits")
+            raise CorruptDataError(f"{what}: number {numbers.high} has more than 64 bits")
         return numbers
 
     def __len__(self) -> int:

@@ -102,7 +102,7 @@ def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
     """
     form = segment.WhichOneof("segment")
     if form is None:
-        raise CorruptDataError(f"{what}: a segment of row ids has no content")
+        raise CorruptDataError(f"{what}: a segment of numbers has no content")
     return _PARSERS[form](segment, what)
 
 
@@ -119,11 +119,11 @@ def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSe
         return PlainRange(start, stop) if start < stop else None
     if packed.low < start or packed.high >= stop:
         raise CorruptDataError(
-            f"{what}: the holes {packed.low} to {packed.high} are not within the range of row ids {start} to {stop}"
+            f"{what}: the holes {packed.low} to {packed.high} are not within the range of numbers {start} to {stop}"
         )
     holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
     if len(holes) != len(packed):
-        raise CorruptDataError(f"{what}: a hole in the range of row ids {start} to {stop} is listed twice")
+        raise CorruptDataError(f"{what}: a hole in the range of numbers {start} to {stop} is listed twice")
     return RangeWithHoles(start, stop, holes) if len(holes) < stop - start else None
 
 
@@ -134,7 +134,7 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
         raise CorruptDataError(
-            f"{what}: a bitmap of {counted(len(bitmap) * 8, 'bit')} does not match a range of {num_slots} row ids"
+            f"{what}: a bitmap of {counted(len(bitmap) * 8, 'bit')} does not match a range of {num_slots} numbers"
         )
     return MaskedIds(start, bitmap) if bitmap.any() else None
 
@@ -142,7 +142,7 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
 def _parse_sorted_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
     ids = PackedNumbers.parse(segment.sorted_array, what)
     if not ids.is_ascending:
-        raise CorruptDataError(f"{what}: a sorted list of row ids is not strictly ascending")
+        raise CorruptDataError(f"{what}: a sorted list of numbers is not strictly ascending")
     return SortedIds(ids) if len(ids) else None
 
 
@@ -152,7 +152,7 @@ def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
         return SortedIds(ids) if len(ids) else None
     in_order = np.sort(ids.offsets)
     if bool((in_order[1:] == in_order[:-1]).any()):
-        raise CorruptDataError(f"{what}: a list of row ids contains duplicate ids")
+        raise CorruptDataError(f"{what}: a list of numbers contains duplicates")
     return ListedIds(ids)
 
 
@@ -169,5 +169,5 @@ _PARSERS: Final[Mapping[str, Callable[[pb_rowids.U64Segment, str], RowIdSet | No
 
 def _bounds(start: int, stop: int, what: str) -> tuple[int, int]:
     if not 0 <= stop - start <= _MAX_SLOTS:
-        raise CorruptDataError(f"{what}: a segment of row ids has the invalid range {start} to {stop}")
+        raise CorruptDataError(f"{what}: a segment of numbers has the invalid range {start} to {stop}")
     return start, stop

@@ -259,11 +259,12 @@ class FunctionSource:
         if isinstance(rows, pa.Table):
             return rows.to_reader()
         batches = iter(rows) if isinstance(rows, Iterable) else iter(())
-        first = next(batches, None)
+        none = object()
+        first = next(batches, none)
         if not isinstance(first, pa.RecordBatch):
             found = type(rows).__name__
             if isinstance(rows, Iterable):
-                found += " without items" if first is None else f" whose first item is of type {type(first).__name__}"
+                found += " without items" if first is none else f" whose first item is of type {type(first).__name__}"
             raise InvalidInputError(
                 "the source function must return a pyarrow.Table, a RecordBatchReader, or at least one "
                 f"RecordBatch, found {found}"

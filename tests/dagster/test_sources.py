@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -89,6 +90,14 @@ def test_rows_of_a_function_that_do_not_fit_the_dataset_raise_an_error_that_name
     (event,) = ingest(declaration, instance).get_step_failure_events()
     assert "column 'id'" in event.step_failure_data.user_failure_data.description
     assert lance_core.dataset(uri).version == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"), [([], "list without items"), ([None], "list whose first item is of type NoneType")]
+)
+def test_a_function_that_returns_no_batches_is_refused_with_what_it_returned(rows, found) -> None:
+    with pytest.raises(InvalidInputError, match=f"at least one RecordBatch, found {found}$"):
+        FunctionSource(function=lambda _: rows).read(SourceContext(captured_at=datetime(2026, 1, 1, tzinfo=UTC)))
 
 
 def test_vector_columns_of_a_function_are_refused() -> None:

@@ -394,7 +394,7 @@ def test_a_blob_with_both_data_and_uri_is_refused(tmp_path) -> None:
         [{"data": b"x", "uri": "file:///a", "position": None, "size": None}], lance_core.BlobType().storage_type
     )
     both = pa.ExtensionArray.from_storage(lance_core.blob_field("b").type, storage)
-    with pytest.raises(InvalidInputError, match="exactly one of data and uri"):
+    with pytest.raises(InvalidInputError, match="exactly one of the members 'data' and 'uri'"):
         lance_core.write_dataset(_table(both, blob_field("b")), str(tmp_path / "t"))
 
 

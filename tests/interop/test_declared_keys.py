@@ -114,7 +114,7 @@ def _update(library: ModuleType, uri: str, update: Mapping[str, Metadata]) -> st
         ({"b": {SORT_PLACE: "2"}}, [{"b": {SORT_PLACE: None}}, {"b": {SORT: "true"}}]),
     ],
 )
-def test_keys_of_an_existing_table_can_be_declared_only_once(
+def test_declaring_keys_of_an_existing_table_has_the_same_outcome_as_in_pylance(
     tmp_path: Path, declared: Mapping[str, Mapping[str, str]], updates: list[Mapping[str, Metadata]]
 ) -> None:
     twins = {library: str(tmp_path / library.__name__) for library in (lance, lance_core)}

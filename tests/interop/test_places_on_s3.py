@@ -245,7 +245,7 @@ def test_errors_report_that_the_bucket_of_a_dataset_does_not_exist(server: S3Ser
         lance_core.LanceFileReader(uri, storage_options=options)
 
 
-def test_errors_name_the_uri_of_a_dataset_in_memory_or_in_files_with_its_scheme(tmp_path: Path) -> None:
+def test_missing_dataset_error_contains_the_uri_as_given(tmp_path: Path) -> None:
     for uri in ("memory://messages/none.lance", f"file://{tmp_path}/none.lance", f"{tmp_path}/none.lance"):
         with pytest.raises(DatasetNotFoundError, match=rf"^no dataset exists at {uri}$"):
             lance_core.dataset(uri)

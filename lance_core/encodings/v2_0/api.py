@@ -239,4 +239,4 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
 
 def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
     """Return the error for a page whose encoding does not match the type of the column."""
-    return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)
+    return CorruptDataError(f"values of type {dtype} cannot be encoded as {arm!r}", expected=str(dtype), found=arm)

@@ -24,6 +24,7 @@ from lance_core.encodings.v2_0 import (
     nullable,
     packed_struct,
 )
+from lance_core.encodings.v2_0.api import wrong_type
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb20
 
@@ -128,5 +129,5 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
     arm = selected_arm(encoding)
     known = ARMS.get(arm)
     if known is None:
-        raise CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)
+        raise wrong_type(arm, dtype)
     return (yield from known.decode(getattr(encoding, arm), dtype, rows, page, decode_array))

@@ -189,7 +189,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt(f"the batch offsets do not start at 0, decrease, or exceed {MAX_ROWS}")
+            raise self._corrupt(f"the batch offsets must start at 0, must not decrease, and must not exceed {MAX_ROWS}")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:

@@ -242,7 +242,8 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(
-            f"the deleted rows of fragment {old.id} in version {version} differ from those recorded by the operation"
+            f"the deletion file of fragment {old.id} in version {version} differs from the one recorded by "
+            "the operation"
         )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:

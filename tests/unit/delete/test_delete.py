@@ -188,18 +188,18 @@ def test_delete_with_an_invalid_predicate_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("arguments", "error", "message"),
     [
-        ({"conflict_retries": -1}, InvalidInputError),
-        ({"conflict_retries": 1.5}, InvalidTypeError),
-        ({"retry_timeout": 5}, InvalidTypeError),
-        ({"retry_timeout": timedelta(seconds=-1)}, InvalidInputError),
+        ({"conflict_retries": -1}, InvalidInputError, "retries after a conflict must be at least 0, found -1"),
+        ({"conflict_retries": 1.5}, InvalidTypeError, "retries after a conflict must be a whole number, found 1.5"),
+        ({"retry_timeout": 5}, InvalidTypeError, "retry_timeout"),
+        ({"retry_timeout": timedelta(seconds=-1)}, InvalidInputError, "retry_timeout"),
     ],
 )
 def test_delete_with_invalid_arguments_is_refused(
-    dataset: lance_core.LanceDataset, arguments: dict, error: type[Exception]
+    dataset: lance_core.LanceDataset, arguments: dict, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=next(iter(arguments))):
+    with pytest.raises(error, match=message):
         dataset.delete("a = 1", **arguments)
 
 

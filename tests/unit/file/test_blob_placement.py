@@ -174,7 +174,7 @@ def test_blobs_that_cannot_be_placed_are_refused() -> None:
     with pytest.raises(NotSupportedError, match="outside the table"):
         _write(MemoryStore(), blob_array(["file:///a"]), blob_field("b"))
     wrong = blob_field("b").with_metadata({"lance-encoding:blob-inline-size-threshold": "many"})
-    with pytest.raises(InvalidInputError, match="must be a number of bytes"):
+    with pytest.raises(InvalidInputError, match="must be a whole number of bytes with at most 20 digits, found 'many'"):
         _write(MemoryStore(), blob_array([b"x"]), wrong)
 
 

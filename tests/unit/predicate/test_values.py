@@ -26,7 +26,7 @@ def test_order_keys_ascend_with_the_values(dtype: pa.DataType) -> None:
     assert order_keys(values[-1], joins_zeros=True).as_py() == keys[-1]
 
 
-def test_order_keys_keep_nulls_and_slices() -> None:
+def test_order_keys_of_a_slice_keep_nulls_and_order() -> None:
     values = pa.array([5.0, None, 1.0, 2.0]).slice(1)
     keys = order_keys(values, joins_zeros=False)
     assert keys.null_count == 1

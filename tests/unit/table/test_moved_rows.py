@@ -57,7 +57,7 @@ def test_new_row_ids_do_not_exceed_the_largest_64_bit_number() -> None:
     ("message", "match"),
     [
         (_new(1, 4, 5), "2 row ids for 1 row"),
-        (_new(3, 4, 4), "contains duplicate ids"),
+        (_new(3, 4, 4), "contains duplicates"),
         (_new(1, 20), "ids below 20"),
     ],
 )

@@ -147,7 +147,7 @@ def test_parsing_row_id_segments_without_ids_returns_none(segment: pb_rowids.U64
 @pytest.mark.parametrize(
     ("segment", "match"),
     [
-        (pb_rowids.U64Segment(array=array(7, 3, 7)), "contains duplicate ids"),
+        (pb_rowids.U64Segment(array=array(7, 3, 7)), "contains duplicates"),
         (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not strictly ascending"),
         (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not strictly ascending"),
         (holes(0, 10, array(4, 4)), "twice"),

@@ -64,7 +64,7 @@ def test_duplicate_row_ids_in_a_hidden_column_raise_corrupt_data() -> None:
     fragment = part(1, 3).message
     fragment.column_row_ids.SetInParent()
     lineage = RowLineage(fragment, lambda *_: np.array([7, 4, 7], np.uint64))
-    with pytest.raises(CorruptDataError, match="row lineage of fragment 1: a list of row ids contains duplicate ids"):
+    with pytest.raises(CorruptDataError, match="row lineage of fragment 1: a list of numbers contains duplicates"):
         lineage.row_ids()
 
 

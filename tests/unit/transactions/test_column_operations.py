@@ -166,7 +166,7 @@ def test_merge_with_a_missing_fragment_is_refused() -> None:
             InvalidInputError,
             "10 rows in version 3, but the operation records 9",
         ),
-        (Merge(fragments=(part(0, deleted=1), part(1)), schema=SCHEMA), InvalidInputError, "deleted rows of fragment"),
+        (Merge(fragments=(part(0, deleted=1), part(1)), schema=SCHEMA), InvalidInputError, "deletion file of fragment"),
         (Merge(fragments=(part(0), part(1), part(1)), schema=SCHEMA), InvalidInputError, "fragment 1 twice"),
         (
             Merge(fragments=(part(0), part(1), part(0, path="x"), part(0, path="y")), schema=SCHEMA),
