@@ -105,6 +105,6 @@ def test_steps_exchange_messages_even_if_the_io_manager_of_the_project_stores_on
 
 def test_asset_properties_in_a_declaration_without_a_source_are_rejected() -> None:
     with pytest.raises(
-        InvalidInputError, match="dataset raw__events: group has no effect in a declaration without a source"
+        InvalidInputError, match="dataset raw__events: group applies only to a declaration with a source"
     ):
         DatasetDeclaration(key="raw/events", uri="/lake/events.lance", group="raw")

@@ -220,7 +220,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "index directory missing": (lambda root: shutil.rmtree(root / "_indices"), "no file exists in"),
     "index file missing": (lambda root: _index_file(root).unlink(), "version 3: index"),
     "size of index file": (lambda root: _index_file(root).write_bytes(b"x"), "expected"),
-    "field of index": (_change_indices(lambda index: index.fields.__setitem__(0, 40)), r"unknown fields \[40\]"),
+    "field of index": (_change_indices(lambda index: index.fields.__setitem__(0, 40)), r"unknown field ids: \[40\]"),
     "id of index": (_change_indices(lambda index: setattr(index.uuid, "uuid", b"short")), "the id has 5 bytes"),
     "base path of data file": (_change(lambda m: setattr(m.fragments[0].files[0], "base_id", 4)), "version 3: .*base"),
     "base path of deletion file": (
