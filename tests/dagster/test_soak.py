@@ -239,13 +239,8 @@ class Soak:
         return [run for run in self.daemon.runs() if run.job_name == "events__ingest"]
 
 
-@pytest.mark.parametrize(
-    "minutes",
-    [
-        pytest.param(float(os.environ.get("SOAKMIN", "3")), marks=pytest.mark.slow),
-        pytest.param(60, marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("minutes", [10, 60])
 def test_a_busy_dataset_with_killed_processes_stays_small_and_keeps_every_row(tmp_path, minutes) -> None:
     minutes = float(os.environ.get("LANCE_SOAK_MINUTES", minutes))
     seed = random.SystemRandom().randrange(10**6)

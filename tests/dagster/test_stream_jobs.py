@@ -207,7 +207,7 @@ def test_job_execute_ingests_a_stream_and_refuses_invalid_values_with_one_line(l
     assert lake.ids() == [1, 2, 3]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_runs_that_are_killed_neither_lose_nor_double_a_row(lake) -> None:
     total = 16
     lake.arrive(*range(total))
