@@ -1,8 +1,7 @@
 """The ops that plan a rewrite: a dry run prints the plan; otherwise, the next steps execute it."""
 
 import uuid
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dagster as dg
 
@@ -33,9 +32,8 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
         description=f"Finds fragments of {declaration.name} to merge or to rewrite.",
         config=CompactConfig,
         declared=declared_values("compact", declaration.maintenance),
-        plan=lambda request: _plan(
-            declaration, request, RewriteOperation.COMPACT, compaction_options(declaration, request.config)
-        ),
+        options=lambda config: compaction_options(declaration, config),
+        plan=lambda request: _plan(declaration, request, RewriteOperation.COMPACT),
     )
 
 
@@ -47,21 +45,13 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
         description=f"Finds fragments of {declaration.name} with many deleted rows.",
         config=MaterializeDeletionsConfig,
         declared=declared_values("materialize_deletions", declaration.maintenance),
-        plan=lambda request: _plan(
-            declaration,
-            request,
-            RewriteOperation.MATERIALIZE_DELETIONS,
-            materialization_options(declaration, request.config),
-        ),
+        options=lambda config: materialization_options(declaration, config),
+        plan=lambda request: _plan(declaration, request, RewriteOperation.MATERIALIZE_DELETIONS),
     )
 
 
-def _plan(
-    declaration: DatasetDeclaration,
-    request: PlanRequest[_Config],
-    operation: RewriteOperation,
-    options: Mapping[str, Any],
-) -> Planned:
+def _plan(declaration: DatasetDeclaration, request: PlanRequest[_Config], operation: RewriteOperation) -> Planned:
+    options = request.options
     before = TableHealth.of(request.dataset, declaration.maintenance)
     plan = plan_rewrite(request.dataset, operation, options)
     return Planned(

@@ -34,6 +34,7 @@ class PlanRequest(Generic[_Config]):
         context: the context of the step.
         config: the configuration of the run.
         uri: the dataset's location.
+        options: the options of the operation, from the configuration.
         dataset: a handle to the latest version.
         storage_options: credentials and settings of the dataset's store.
         origin: the values that every message has: the dataset, its location, the run, and the step.
@@ -42,6 +43,7 @@ class PlanRequest(Generic[_Config]):
     context: dg.OpExecutionContext
     config: _Config
     uri: str
+    options: Mapping[str, Any]
     dataset: lance_core.LanceDataset
     storage_options: dict[str, str] | None
     origin: Mapping[str, str]
@@ -75,6 +77,7 @@ def build_planning_step(
     description: str,
     config: type[_Config],
     plan: Callable[[PlanRequest[_Config]], Planned],
+    options: Callable[[_Config], Mapping[str, Any]] = lambda _: {},
     declared: Mapping[str, Any] | None = None,
     precedes_commit: bool = False,
 ) -> dg.OpDefinition:
@@ -86,6 +89,8 @@ def build_planning_step(
         description: what the step does.
         config: the configuration class.
         plan: makes the plan.
+        options: converts the configuration to the options of the operation; its errors are raised before anything is
+            read.
         declared: the values of the configuration that a run without a configuration has; None if one is required.
         precedes_commit: whether the next step commits, so that dead runs must release their pool slots first.
     """
@@ -101,7 +106,7 @@ def build_planning_step(
         given = config(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             dry_run = is_dry_run(declaration, given)
-            request = _request(context, declaration, given, waits=not dry_run)
+            request = _request(context, declaration, given, options(given), waits=not dry_run)
             planned = plan(request)
             forecast = planned.forecast
             outputs: list[dg.Output[Any]] = []
@@ -126,7 +131,12 @@ def build_planning_step(
 
 
 def _request(
-    context: dg.OpExecutionContext, declaration: DatasetDeclaration, config: _Config, *, waits: bool
+    context: dg.OpExecutionContext,
+    declaration: DatasetDeclaration,
+    config: _Config,
+    options: Mapping[str, Any],
+    *,
+    waits: bool,
 ) -> PlanRequest[_Config]:
     uri = dataset_uri(declaration, config)
     if waits:
@@ -136,6 +146,7 @@ def _request(
         context=context,
         config=config,
         uri=uri,
+        options=options,
         dataset=lance_core.dataset(uri, storage_options=storage_options),
         storage_options=storage_options,
         origin={

@@ -179,7 +179,7 @@ def test_a_typed_failure_logs_its_stack_trace_once(command_line, tmp_path) -> No
     headline = "run configuration of installed_files: threshold must be at least 0 and less than 1, found 7.0"
     assert process.returncode == 1
     assert stderr.splitlines()[-1] == f"FAILED installed_files: {headline} [InvalidInputError]"
-    assert stderr.count("in plan_compaction") == 1
+    assert stderr.count("in planning_step") == 1
     assert "Stack Trace" not in stderr
     before, _, _ = stderr.partition("Traceback (most recent call last)")
     assert " - DEBUG - " in before.splitlines()[-1]
