@@ -106,6 +106,8 @@ def test_a_daemon_killed_at_any_moment_loses_and_doubles_no_request(tmp_path) ->
         for key in lake.uris:
             lake.write(key)
         daemon.wait_until(lambda: all(map(lake.is_current, lake.uris)), "the datasets are not tracked")
+        # Otherwise, a run that has been requested already might compact the next writes as well.
+        daemon.wait_until(lake.is_maintained, "the datasets are not maintained")
 
         def has_new_run() -> Callable[[], bool]:
             before = len(daemon.runs())
