@@ -19,7 +19,11 @@ defs = build_definitions([events])
 """
 
 CASES = {
-    "promote": ("ops: {events__publish: {config: {version: 1}}}", 0, "tag prod was created; checks passed: rows, key_nulls"),
+    "promote": (
+        "ops: {events__publish: {config: {version: 1}}}",
+        0,
+        "tag prod was created; checks passed: rows, key_nulls",
+    ),
     "promote of a bad version": (
         "ops: {events__publish: {config: {}}}",
         1,
