@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from lance_pipelines.maintenance.index_plan import IndexAction
-from lance_pipelines.maintenance.plan_table import format_duration
+from lance_pipelines.maintenance.plan_table import amount, format_duration
 from lance_pipelines.maintenance.policy import newest_versions
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) ->
         return NotDue("compaction is disabled")
     needed = policy.min_small_fragments
     if health.small_fragments < needed:
-        return NotDue(f"{_count(health.small_fragments, 'small fragment')} < {needed}")
+        return NotDue(f"{amount(health.small_fragments, 'small fragment')} < {needed}")
     if health.mergeable_fragments < needed:
         return NotDue(
-            f"{_count(health.small_fragments, 'small fragment')}; with small neighbors: {health.mergeable_fragments} "
+            f"{amount(health.small_fragments, 'small fragment')}; with small neighbors: {health.mergeable_fragments} "
             f"< {needed}"
         )
-    return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
+    return Due(f"{amount(health.mergeable_fragments, 'small fragment')} >= {needed}")
 
 
 def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Verdict:
@@ -90,8 +90,8 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
         overall = f"overall fraction: {health.deletion_ratio:.3g}"
         return NotDue(f"no fragment has more than {allowed} of its rows deleted ({overall})")
     found = (
-        f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
-        f"{_count(health.worn_rows, 'deleted row')}"
+        f"{amount(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
+        f"{amount(health.worn_rows, 'deleted row')}"
     )
     if health.worn_rows < policy.min_deleted_rows:
         return NotDue(f"{found} < {policy.min_deleted_rows}")
@@ -100,7 +100,7 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     """Return :class:`Due` if enough versions exceed both limits of the policy and are not used by a tag or a branch."""
-    found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
+    found = f"{amount(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
     details = [f"keeping {newest_versions(policy)}"]
@@ -127,20 +127,20 @@ def evaluate_indices(policy: IndexPolicy | None, forecast: IndexForecast) -> Ver
         return _index_verdict(forecast, f"{building[0].name}: {building[0].reason}", is_due=True)
     if not forecast.works:
         covered = (
-            f"{_count(len(forecast.coverage), 'index', 'indices')} up to date" if forecast.coverage else "no indices"
+            f"{amount(len(forecast.coverage), 'index', 'indices')} up to date" if forecast.coverage else "no indices"
         )
         return NotDue("; ".join([covered, *forecast.waiting]))
     rows = max(forecast.works, key=lambda work: work.unindexed_rows)
     if rows.unindexed_rows >= policy.min_unindexed_rows:
-        reason = f"{rows.name}: {_count(rows.unindexed_rows, 'unindexed row')} >= {policy.min_unindexed_rows}"
+        reason = f"{rows.name}: {amount(rows.unindexed_rows, 'unindexed row')} >= {policy.min_unindexed_rows}"
         return _index_verdict(forecast, reason, is_due=True)
     fragments = max(forecast.works, key=lambda work: work.unindexed_fragments)
-    found = f"{_count(fragments.unindexed_fragments, 'unindexed fragment')}"
+    found = f"{amount(fragments.unindexed_fragments, 'unindexed fragment')}"
     if fragments.unindexed_fragments >= policy.min_unindexed_fragments:
         reason = f"{fragments.name}: {found} >= {policy.min_unindexed_fragments}"
         return _index_verdict(forecast, reason, is_due=True)
     reason = (
-        f"{rows.name}: {_count(rows.unindexed_rows, 'unindexed row')} < {policy.min_unindexed_rows}, {found} < "
+        f"{rows.name}: {amount(rows.unindexed_rows, 'unindexed row')} < {policy.min_unindexed_rows}, {found} < "
         f"{policy.min_unindexed_fragments}"
     )
     return _index_verdict(forecast, reason, is_due=False)
@@ -151,7 +151,3 @@ def _index_verdict(forecast: IndexForecast, reason: str, *, is_due: bool) -> Ver
         return NotDue("; ".join([reason, *forecast.waiting]))
     # Installing pylance changes neither the dataset nor its policy.
     return NotDue(f"{reason}, but {forecast.problem}", is_lasting=False) if forecast.problem else Due(reason)
-
-
-def _count(number: int, what: str, plural: str = "") -> str:
-    return f"{number} {what if number == 1 else plural or f'{what}s'}"
