@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,7 @@ def moto_server() -> Iterator[S3Server]:
     """Run a moto server in a thread."""
     from moto.server import ThreadedMotoServer
 
+    _make_conditional_requests_atomic()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
@@ -95,6 +98,31 @@ def moto_server() -> Iterator[S3Server]:
         yield S3Server(f"http://127.0.0.1:{port}").with_new_bucket()
     finally:
         running.stop()
+
+
+@cache
+def _make_conditional_requests_atomic() -> None:
+    """Let one conditional write run at a time in moto.
+
+    Its threads check a condition and write without a lock, so that two requests with the same condition may both
+    succeed. S3 and DynamoDB promise that only one does.
+    """
+    from moto.dynamodb.responses import DynamoHandler
+    from moto.s3.responses import S3Response
+
+    lock = threading.Lock()
+    for handler, names in ((DynamoHandler, ("put_item", "delete_item")), (S3Response, ("put_object",))):
+        for name in names:
+            setattr(handler, name, _under(lock, getattr(handler, name)))
+
+
+def _under(lock: threading.Lock, call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return call(*args, **kwargs)
+
+    return locked
 
 
 def create_manifest_table(server: S3Server, name: str) -> Any:
