@@ -1,8 +1,8 @@
 """Row ids and row versions of a fragment, as transactions that are assembled by hand contain them.
 
-:class:`RowIdMeta` and :class:`RowDatasetVersionMeta` hold what the metadata of a fragment says: either the bytes of a
-sequence, or that the values are in a hidden column of a data file. :class:`RowIdSequence` is a list of row ids that can
-be stored in, and read from, the former.
+:class:`RowIdMeta` and :class:`RowDatasetVersionMeta` hold what the metadata of a fragment records: either the bytes of
+a sequence, or a reference to a hidden column of a data file. :class:`RowIdSequence` is a list of row ids that can be
+converted to and from a :class:`RowIdMeta` with such bytes.
 
 Source: classes and JSON of pylance 14.0.2 (``lance.fragment``).
 """
@@ -188,7 +188,7 @@ class RowIdSequence:
 
 
 def _encoded(row_ids: Any) -> bytes:
-    """Return the bytes of a sequence; a range is not unpacked."""
+    """Return the bytes of a sequence; a range is encoded without listing its ids."""
     if isinstance(row_ids, range) and row_ids.step == 1 and len(row_ids):
         if not 0 <= row_ids.start <= row_ids.stop <= _LARGEST + 1:
             raise InvalidInputError(f"row ids must be numbers from 0 to {_LARGEST}, found {row_ids!r}")

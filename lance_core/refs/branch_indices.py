@@ -1,4 +1,4 @@
-"""Moves indices that were built on a branch to the branch from which it was created.
+"""Moves indices from the branch on which they were built to the branch from which that branch was created.
 
 A branch has its own versions and index files, but shares all data files with its origin. Therefore, another program can
 build indices on a branch without writing to the origin, and its indices are valid for the origin's version, too::

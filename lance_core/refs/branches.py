@@ -199,10 +199,10 @@ class Branches:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: the branch does not exist, and there are no leftovers of one.
+            RefNotFoundError: the branch does not exist and has no leftovers.
             RefConflictError: a tag refers to a version of the branch, another branch was created from it, or another
-                writer is creating, changing, or deleting it. If this is found after the record was removed, the record
-                is restored.
+                writer is creating, changing, or deleting it. If the conflict is detected after the record was removed,
+                the record is restored.
             CorruptDataError: a record is damaged, or the manifest of a branch without a record is damaged. If the
                 branch itself has no record, a damaged manifest of any other branch raises this error too.
         """
@@ -251,7 +251,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """Return the first version of a branch that was created from the same version, but has no record."""
+        """Return the first version of the branch if the same clone created it, but the branch has no record."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):
@@ -268,7 +268,7 @@ class Branches:
     def _confirm(self, target: VersionLog, manifest: Manifest, record: BranchRecord) -> None:
         """Withdraw the record if the root is being removed, or if the versions are not those that the record describes.
 
-        The versions differ if they were removed, or if the writer that created them has given way to another writer.
+        The versions differ if they were removed, or if another writer has replaced them.
         """
         try:
             require_same_branch(self._main, record)
@@ -291,13 +291,13 @@ class Branches:
             raise
 
     def _remove_again(self, branch: str) -> None:
-        """Remove the new branch, unless other writers have continued it."""
+        """Remove the new branch, unless it is already in use."""
         with suppress(RefConflictError, CorruptDataError):
             remove_branch_root(self._main, branch)
 
 
 def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
-    """Return whether the versions of a branch start with this one, which a cleanup may have removed since."""
+    """Return whether the versions of a branch started with ``first``, even if a cleanup has since removed it."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
         # A version of another writer starts a different branch, unless it was built on an existing version.

@@ -1,6 +1,6 @@
 """CopyTask: a part of the files of a version, copied to another location by another process.
 
-The files keep their names, so that attempts that repeat a task, even at the same time, write the same bytes.
+The files keep their names, so that repeated attempts at a task, even concurrent ones, write the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CopyTask:
     Attributes:
         read_version: the version to copy.
         target: location of the copy.
-        part: the number of the part of the files, from 0.
+        part: the index of the part of the files, starting from 0.
         num_parts: the number of parts.
         storage_options: credentials and settings of the store of the copy; not shown by ``repr``.
     """
@@ -81,7 +81,7 @@ def plan_copy(
 
 
 def commit_copy(dataset: Handle, target: str, *, storage_options: Mapping[str, str] | None = None) -> int:
-    """Create the version of a copy after all of its tasks, and return its number.
+    """Create the version of a copy after all of its tasks have been executed; return the version number.
 
     Args:
         dataset: a handle to the version that was copied.

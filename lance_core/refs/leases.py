@@ -85,7 +85,7 @@ class _LeaseTags(Tags):
         self._create(name, version, metadata)
 
     def require_version(self, version: int) -> None:
-        """Raise ``VersionNotFoundError`` if a version of the handle's line no longer exists."""
+        """Raise ``VersionNotFoundError`` if a version of the handle's branch no longer exists."""
         self._line.manifest_bytes(version)
 
 

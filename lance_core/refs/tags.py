@@ -2,8 +2,8 @@
 
 Names, arguments, and errors are the same as in pylance: if several writers create a tag, exactly one succeeds; if
 several writers move a tag, the last one wins. After setting a tag, this library, unlike pylance, also checks that the
-version and the branch of the tag still exist, because a concurrent cleanup or deletion that has not seen the tag may
-have removed them.
+version and the branch of the tag still exist, because a concurrent cleanup or deletion that started before the tag was
+written may have removed them.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Tags:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
 
     def _confirm(self, tag: str, record: TagRecord, source: BranchRecord | None, *, before: TagRecord | None) -> None:
-        """Withdraw a tag if a cleanup or delete that had not seen it has removed its version, or may do so."""
+        """Withdraw a tag if a concurrent cleanup or branch deletion has removed its version, or may still remove it."""
         try:
             if source is not None:
                 require_same_branch(self._log, source)

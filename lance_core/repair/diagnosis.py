@@ -105,7 +105,7 @@ class _Ages:
 
 
 class _Line:
-    """The files of one line (the main branch or another branch), as found by a single listing."""
+    """The files of one branch, which may be the main branch, as found by a single listing."""
 
     def __init__(self, branch: str, log: VersionLog, files: Sequence[StoredFile], ages: _Ages) -> None:
         self._branch = branch
@@ -115,7 +115,7 @@ class _Line:
         self._external = log.protocol if isinstance(log.protocol, ExternalCommit) else None
 
     def problems(self) -> Iterator[Problem]:
-        """Yield all problems of the line."""
+        """Yield all problems of the branch."""
         for file in self._files:
             directory, _, name = file.path.rpartition("/")
             is_temporary = directory in _WITH_TEMPORARIES and name.startswith(_TEMPORARY)
@@ -165,7 +165,7 @@ class _Line:
                 yield self._found(ProblemKind.EMPTY_MANIFEST, file, external or newer)
 
     def _changing(self, files: Sequence[StoredFile]) -> str:
-        """Return a reason if a migration may still be in progress; renaming does not change the age of a file."""
+        """Return a reason not to repair if files are still being renamed, which does not change the age of a file."""
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
@@ -189,7 +189,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Return a reason to keep a branch without a record, possibly that its uses are unknown; empty if there is none."""
+    """Return why a branch without a record must be kept: it is used, or its uses are unknown; empty if unused."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

@@ -213,7 +213,7 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
 
 
 def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
-    """Check that the values described by blob columns exist; values outside the table are not checked."""
+    """Check that the values to which blob columns refer exist; values outside the table are not checked."""
     columns = tuple(top for top in schema.fields if any(leaf.is_blob for leaf in top.leaves()))
     if not columns:
         return

@@ -1,9 +1,9 @@
-"""Verification: finds everything that is wrong with a table, except values that were changed without a trace.
+"""Verification: finds everything that is wrong with a table, except silently changed values.
 
 The manifests of all versions are parsed, and the tags and branches are compared with the existing versions. All files
 of one version of the table, and of the newest version of each branch, are examined: they are opened and compared with
 the manifest (:mod:`lance_core.repair.validation`), and the transaction and the indices must exist. On request, all
-values are read. Files contain no checksums, so a flipped bit in a number is not found.
+values are read. Files contain no checksums, so a flipped bit in a number is not detected.
 """
 
 from __future__ import annotations

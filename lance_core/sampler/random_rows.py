@@ -84,7 +84,7 @@ def _spread(total: int, count: int, num_ranges: int) -> np.ndarray[Any, Any]:
 
 
 def _keeps_values_of(filt: str, columns: list[str] | dict[str, str], source: LanceDataset) -> bool:
-    """Return whether the filter excludes the nulls of the only requested column, which is a top-level column."""
+    """Return whether only one top-level column is requested, and the filter only excludes its nulls."""
     if isinstance(columns, dict) or len(columns) != 1 or columns[0] not in source.schema.names:
         return False
     return filt.lower() == f"{columns[0]} is not null".lower()

@@ -36,7 +36,7 @@ class PrioritizedItem(Generic[T]):
 def reservoir_sampling(stream: Iterable[T], k: int) -> list[T]:
     """Return ``k`` random items of a stream, or all items of a shorter stream, in no particular order.
 
-    Every item of the stream has the same chance. Only ``k`` items are in memory at a time.
+    Every item of the stream is equally likely to be chosen. Only ``k`` items are in memory at a time.
     """
     if k <= 0:
         return []

@@ -1,7 +1,7 @@
 """Samplers iterate over the rows of a dataset, or over the part that belongs to one process.
 
 Call a sampler with a dataset to get record batches. With ``randomize``, the order depends on the seed and on the epoch,
-so that all processes agree on it, and each pass over the dataset can use a different one.
+so that all processes use the same order, and each pass over the dataset can use a different one.
 
 **Source:** ``lance.sampler`` of pylance 14.0.2. There, some samplers ignore the epoch and ``with_row_id``, and a filter
 without matches is an error.
@@ -95,7 +95,7 @@ class FullScanSampler(FragmentSampler):
 
 
 class ShardedFragmentSampler(FragmentSampler):
-    """Reads every ``world_size``-th fragment, which is fast, but balanced only if fragments have equal sizes.
+    """Reads every ``world_size``-th fragment. This is fast, but balanced only if fragments have equal sizes.
 
     Args:
         rank: number of this process, starting from 0.
@@ -197,7 +197,7 @@ class ShardedBatchSampler(Sampler):
 class ShardedFixedBatchSampler(ShardedBatchSampler):
     """Yields the row numbers of each batch of this process; the rows of a batch are adjacent.
 
-    It is iterated over, and has a length, as ``torch.utils.data.DataLoader`` expects from its ``batch_sampler``.
+    It is an iterable with a length, as ``torch.utils.data.DataLoader`` expects of its ``batch_sampler``.
 
     Args:
         rank: number of this process, starting from 0.
@@ -208,7 +208,7 @@ class ShardedFixedBatchSampler(ShardedBatchSampler):
         total_num_rows: number of rows of the dataset.
 
     Raises:
-        InvalidInputError: there are rows, and ``batch_size`` is not positive.
+        InvalidInputError: ``batch_size`` is not positive, although the dataset has rows.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ which reads its fragments. ``projection`` selects the columns, ``scan_plan`` sel
 ``read_plan``, and applies ``fragment_overlays``; ``fragment_group`` reads neighboring fragments together. ``take``
 reads individual rows, and ``row_id_lookup`` finds rows by id. ``row_columns`` computes system columns.
 ``shown_columns`` and ``output_schema`` convert stored columns to their public form. ``row_order`` sorts rows, and
-``nearest`` finds those with the nearest vectors. ``blob_rows`` finds the values of blobs, ``loaded_blobs`` loads those
-of rows that are rewritten, and ``delta`` finds what changed between two versions. ``sql_table`` and ``arrow_dataset``
-make a version readable by DataFusion, and by libraries that read datasets of Arrow. ``hidden_columns`` and
-``early_fragments`` read information from data files if the manifest lacks it.
+``nearest`` finds those with the nearest vectors. ``blob_rows`` finds the values of blobs, ``loaded_blobs`` loads the
+blobs of rows that are rewritten, and ``delta`` finds what changed between two versions. ``sql_table`` and
+``arrow_dataset`` make a version readable by DataFusion, and by libraries that read Arrow datasets. ``hidden_columns``
+and ``early_fragments`` read information from data files if the manifest lacks it.
 """

@@ -1,12 +1,12 @@
-"""ArrowDataset: the interface by which other libraries read a dataset as a ``pyarrow.dataset.Dataset``.
+"""ArrowDataset: the interface through which other libraries read a dataset as a ``pyarrow.dataset.Dataset``.
 
 DuckDB, Polars, and others pass the columns that they need, and their conditions as Arrow expressions, to ``scanner``,
 ``to_table``, or ``head``. Libraries that know only Arrow's C stream interface read all rows and columns.
 
-Arrow's own code for datasets cannot read the rows, because it needs a dataset implemented in C++. So every inherited
-method is overridden, and Arrow sees an empty dataset in memory. Without it, functions such as
-``pyarrow.dataset.Scanner.from_dataset`` would end the process, as they do with pylance; with it, they ask the dataset
-for its scan options first, and get an error.
+Arrow's own code for datasets cannot read the rows, because it needs a dataset implemented in C++. Therefore, every
+inherited method is overridden, and Arrow sees an empty dataset in memory. Without the empty dataset, functions such as
+``pyarrow.dataset.Scanner.from_dataset`` would crash the process, as they do with pylance; with it, they first ask the
+dataset for its scan options, which raises an error.
 
 Source: ``pyarrow.dataset.Dataset`` of pyarrow 26; ``LanceDataset`` of pylance 14.0.2, which is a Dataset too.
 """
@@ -35,7 +35,7 @@ _NO_COLUMNS: Final = pa.schema([])
 
 
 class ArrowDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no types
-    """A dataset whose scans are those of this library. Subclasses implement ``scanner`` and ``schema``."""
+    """A dataset that this library scans. Subclasses implement ``scanner`` and ``schema``."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Create the underlying Arrow dataset, which is empty."""
@@ -190,7 +190,7 @@ class FilteredDataset(ArrowDataset):
         return self.to_table(**{**kwargs, "limit": num_rows})
 
     def take(self, indices: object, **kwargs: Any) -> pa.Table:
-        """Return rows by position among the rows of the view, which are all read; see :meth:`scanner`."""
+        """Return rows by their positions in the view, all of whose rows are read; see :meth:`scanner`."""
         return self.to_table(**kwargs).take(indices)
 
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:

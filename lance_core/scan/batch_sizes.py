@@ -56,7 +56,7 @@ class BatchSizes:
         return cls(rows, num_bytes, bool(strict_batch_size))
 
     def divide(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Divide the rows of some batches, of at most ``rows`` rows each, into batches within the limits."""
+        """Divide batches, which must not exceed :attr:`rows`, into batches that are within all limits."""
         if self.num_bytes is not None:
             return _of_bytes(batches, self.num_bytes)
         if self.is_strict:
@@ -65,7 +65,7 @@ class BatchSizes:
 
 
 def _of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Split larger batches into pieces with the same number of rows; pieces that are too large are split again."""
+    """Split batches of more than ``num_bytes`` into pieces of equally many rows, and again if these are too large."""
     for batch in batches:
         pending = [batch]
         while pending:
@@ -80,7 +80,7 @@ def _of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.
 
 
 def _of_rows(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
-    """Join smaller batches, so that every batch except the last has exactly ``num_rows`` rows."""
+    """Join and split batches so that every batch except the last has exactly ``num_rows`` rows."""
     held: list[pa.RecordBatch] = []
     num_held = 0
     for batch in batches:

@@ -151,7 +151,7 @@ class BlobRows:
 def read_blob_ranges(
     view: TableView, column: str, requests: Sequence[tuple[int, int, int]], selector: str
 ) -> list[tuple[int, int, bytes | None]]:
-    """Return byte ranges of blob values. The arguments, result, and errors are those of the method of the dataset."""
+    """Return byte ranges of blob values; for arguments, result, and errors, see ``LanceDataset.read_blob_ranges``."""
     if selector not in _SELECTORS:
         raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses', or 'indices'")
     rows = BlobRows.of(view, **{selector: [row for row, _, _ in requests]})

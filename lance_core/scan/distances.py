@@ -10,10 +10,10 @@ hamming    number of bits that differ               uint8
 =========  =======================================  ========================================
 
 float16 vectors are converted to float32, and the others are not converted. All results are float32, and NaN if the
-vectors have no distance: an element is NaN, or one of them is zero and the metric is "cosine". Equal vectors have
+distance is undefined: an element is NaN, or one of the vectors is zero and the metric is "cosine". Equal vectors have
 exactly equal distances, wherever they are stored, because every row is summed in the same order.
 
-**Source:** metrics of pylance 14.0.2. Its results may differ from ours in the last bits.
+**Source:** metrics of pylance 14.0.2. Its results may differ from those of this module in the last bits.
 """
 
 from __future__ import annotations

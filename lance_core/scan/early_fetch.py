@@ -1,12 +1,12 @@
 """Decides whether a scan with a filter fetches all columns of a fragment at once, and fetches them.
 
 Usually the columns of the filter are read first, and the other columns of the matching rows afterward. In an object
-store, that waits for requests twice, and sends at least two requests for each file. If the other columns are small,
-this costs more than their bytes: all columns are fetched together, and usually with one request, because the pages of
-small files lie next to each other. Only what is fetched changes: the filter is still evaluated first, and the other
-columns are decoded only for the matching rows.
+store, the scan then waits for responses twice, and sends at least two requests for each file. If the other columns are
+small, the second request costs more than fetching their bytes along with the first: all columns are fetched together,
+usually in one request, because the pages of small files are adjacent. Only what is fetched changes: the filter is still
+evaluated first, and the other columns are decoded only for the matching rows.
 
-The bytes are fetched in portions of several fragments, of which two are in memory at a time.
+The bytes are fetched in portions of several fragments each; two portions are in memory at a time.
 
 Source: own design.
 """
@@ -36,7 +36,7 @@ _PORTIONS: Final = 2
 def with_columns_fetched(
     readers: Iterable[RowReader], filtered: Schema, fetched: Schema, table: Schema, config: ReadConfig
 ) -> Iterator[RowReader]:
-    """Replace those readers by others whose columns should be fetched at once; these begin to fetch them.
+    """Replace readers whose columns should be fetched at once with readers that have begun to fetch them.
 
     Args:
         readers: readers of fragments, or of several fragments together.
@@ -69,7 +69,7 @@ def with_columns_fetched(
 
 
 def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: ReadConfig) -> list[FragmentGroup]:
-    """Divide fragments into portions whose columns are fetched at once; return none if they should not be."""
+    """Divide fragments into portions whose columns are fetched at once; return none if this would not save time."""
     readers = _remote_readers(reader, (*filtered.wanted.fields, *fetched.wanted.fields))
     if not readers:
         return []
@@ -89,7 +89,7 @@ def _portions(reader: RowReader, filtered: ReadPlan, fetched: ReadPlan, config: 
 
 
 def _remote_readers(reader: RowReader, fields: Sequence[Field]) -> Sequence[FragmentReader]:
-    """Return the readers of the fragments if these are in an object store and all fields are in their pages."""
+    """Return the readers of fragments in an object store; none if a field is a blob or a fragment is read alone."""
     readers = reader.readers if isinstance(reader, FragmentGroup) else [reader]
     # The fragments of a group are alike.
     first = readers[0]
@@ -105,7 +105,7 @@ def _stored_bytes(opened: Sequence[OpenColumns]) -> int:
 
 
 def _divided(readers: Sequence[FragmentReader], most_rows: int) -> Iterator[list[FragmentReader]]:
-    """Divide readers, in order, into portions of at most so many rows, but of at least one reader."""
+    """Divide readers, in order, into portions of at most ``most_rows`` rows, but of at least one reader."""
     portion: list[FragmentReader] = []
     num_rows = 0
     for reader in readers:

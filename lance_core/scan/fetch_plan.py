@@ -1,10 +1,10 @@
 """Decides how the matching rows of a filter are read: row by row, or in ranges that contain other rows too.
 
-Reading one row costs more time than reading a row of a range, but a range may contain many bytes that are not needed.
-Which of the two costs less depends on the distances between the rows, on the size of a row, and on the store. Rows that
-are far apart are therefore divided into clusters, and each cluster is read in the cheaper way.
+Reading a single row takes longer than reading a row as part of a range, but a range may contain many bytes that are not
+needed. Which of the two costs less depends on the distances between the rows, on the size of a row, and on the store.
+Rows that are far apart are therefore divided into clusters, and each cluster is read in the cheaper way.
 
-Source: our own design. The times were measured with columns of all formats, on two shared cores.
+Source: specific to this library. The times were measured with columns of all formats, on two shared cores.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class RowCosts:
-    """What determines the time to read rows of some columns.
+    """The quantities that determine how long it takes to read rows of some columns.
 
     Attributes:
         num_leaves: number of leaf columns.
@@ -71,7 +71,7 @@ class RowCosts:
 
     @property
     def max_gap_rows(self) -> int:
-        """Maximum number of unneeded rows to read rather than begin another range."""
+        """Maximum number of unneeded rows to read instead of beginning another range."""
         of_range = _RANGE_SECONDS + self.of_store.request_seconds
         return max(_MIN_GAP_ROWS, int(of_range / self._scanned_seconds))
 
@@ -79,8 +79,8 @@ class RowCosts:
         """Return whether it costs less to read ranges than to read some rows of each individually.
 
         Args:
-            num_rows: number of rows that are needed of each range.
-            spans: number of rows of each range.
+            num_rows: number of rows that are needed from each range.
+            spans: number of rows in each range.
         """
         taken = num_rows * self.num_leaves * _TAKEN_SECONDS
         taken = taken + self.taken_bytes(num_rows, spans) / self.of_store.bytes_per_second
@@ -100,8 +100,8 @@ class RowCosts:
         """Return the approximate number of bytes that are requested if rows are read individually.
 
         Args:
-            num_rows: number of rows that are needed of each range.
-            spans: number of rows of each range.
+            num_rows: number of rows that are needed from each range.
+            spans: number of rows in each range.
         """
         # Requests for rows that are near each other are joined.
         apart = num_rows * (self.row_bytes + self.num_leaves * self.of_store.near_bytes)

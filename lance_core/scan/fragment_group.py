@@ -1,15 +1,15 @@
 """FragmentGroup: neighboring fragments whose files have the same columns, read as if they were one fragment.
 
-A scan of many small fragments would otherwise plan and decode the pages of every fragment separately, which costs far
-more than their rows. The first group of a scan has one fragment, and each further group twice as many, up to a limit:
-the first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that does not
-stop early begins with a large group, because opening many files takes no longer than opening one.
+A scan of many small fragments would otherwise plan and decode the pages of every fragment separately, which takes far
+longer than reading their rows. The first group of a scan has one fragment, and each further group twice as many, up to
+a limit: the first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that
+does not stop early begins with a large group, because opening many files takes no longer than opening one.
 
 Fragments are read alone if their data files do not suffice to read their rows: if they have overlays, hidden columns,
 or blob values. Files whose bytes are copied one after another are read alone, too. In object stores, the requests for
 the files of a group are in flight together.
 
-Source: our own design; see :mod:`lance_core.file.file_group`.
+Source: specific to this library; see :mod:`lance_core.file.file_group`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class FragmentGroup(RowReader):
         return self._deleted
 
     def by_fragment(self, positions: npt.NDArray[np.int64]) -> Iterator[tuple[Fragment, npt.NDArray[np.int64]]]:
-        """Yield each fragment, and those of some ascending physical positions that are in it."""
+        """Yield each fragment with those of the given ascending physical positions that are in it."""
         edges = np.searchsorted(positions, self._starts)
         for reader, start, low, high in zip(self._readers, self._starts, edges, edges[1:], strict=False):
             yield from reader.by_fragment(positions[low:high] - start)

@@ -28,8 +28,8 @@ def with_loaded_blobs(batches: Iterator[pa.RecordBatch], reader: RowReader, sche
     """Yield the batches with blob values in place of descriptors; a batch may be split into smaller batches.
 
     Args:
-        batches: rows of the reader.
-        reader: the reader, of one fragment if there are blob columns.
+        batches: rows that ``reader`` returned.
+        reader: the reader of the rows; if there are blob columns, it must read a single fragment.
         schema: schema of the table; if it has no blob columns, the batches are not changed.
     """
     if not has_blobs(schema):

@@ -143,7 +143,7 @@ def matching_batches(
 def _matches(
     reader: RowReader, predicate: Predicate, config: ReadConfig, cut: RowCut | None, within: tuple[int, int] | None
 ) -> Iterator[tuple[int, npt.NDArray[np.intp], pa.RecordBatch]]:
-    """Yield batches of live rows, the index of the first, and the rows of the batch that satisfy the predicate."""
+    """Yield the index of each batch's first live row, the positions of its matching rows, and the batch."""
     ranges = _candidate_ranges(reader, predicate, config)
     if within is not None:
         clipped = ((max(start, within[0]), min(stop, within[1])) for start, stop in ranges)
@@ -160,7 +160,7 @@ def _matches(
 def split_columns(wanted: Schema, predicate: Predicate | None) -> tuple[Schema, Schema]:
     """Divide requested columns into those that the predicate reads anyway, and those that are fetched afterward.
 
-    Columns with dictionaries are fetched if others are: those of several batches may be too large for one.
+    Columns with dictionaries are fetched if any others are: the dictionaries of several batches may not fit into one.
     """
     read = () if predicate is None or predicate.constant is not None else predicate.wanted.fields
     shared = [top for top in wanted.fields if top in read]
@@ -191,7 +191,7 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 def gathered_values(
     pieces: Iterable[tuple[npt.NDArray[np.int64], pa.RecordBatch]], cut: RowCut
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
-    """Combine the rows that ``cut`` keeps, and their values, into larger ones, as :func:`gathered` does."""
+    """Like :func:`gathered`, but combine the values of the rows into larger batches, too."""
     held: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
     num_rows = num_bytes = 0
     for rows, values in pieces:
@@ -253,7 +253,7 @@ def read_found(
 
 
 def _widened(row_range: tuple[int, int], num_rows: int) -> tuple[int, int]:
-    """Extend a range to the first and to the last row if they are near: parts of pages need further requests."""
+    """Extend a range to the first or the last row if it is near: reading part of a page needs further requests."""
     start, stop = row_range
     most = num_rows // _WIDENED_PART
     return (0 if start <= most else start), (num_rows if num_rows - stop <= most else stop)

@@ -124,7 +124,7 @@ class NearestRows:
         )
 
     def batches(self, offset: int | None, limit: int | None, config: ReadConfig) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of their distances, for one query vector after the other, or sorted.
+        """Yield the rows in the order of their distances, one query vector after another, or sorted by ``order_by``.
 
         Args:
             offset: number of rows to skip; None means 0.
@@ -222,7 +222,7 @@ class NearestRows:
         return kept
 
     def _read(self, columns: ShownColumns, rows: _Rows) -> pa.RecordBatch:
-        """Read columns of some rows; those that the search adds are not read but computed from the rows."""
+        """Read columns of some rows; the columns that the search adds are filled from ``rows``."""
         stored, shown = _without_scores(columns.stored), _without_scores(columns.shown)
         arrays: dict[int, pa.Array] = {
             DISTANCE_FIELD.id: pa.array(rows["distance"]),

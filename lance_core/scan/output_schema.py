@@ -37,7 +37,7 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """Combine columns into a batch; each has its stored type, its extension type, or is a dictionary of values."""
+        """Combine columns into a batch. The type of each is its stored type, its extension type, or a dictionary."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:
@@ -48,14 +48,14 @@ class OutputSchema:
 
 
 def _field_of(array: pa.Array, stored: pa.Field, restored: pa.Field) -> pa.Field:
-    """Return the field of a column in a batch, whose arrays are cast if they have neither of its types."""
+    """Return ``stored`` if it has the array's type, else ``restored``; for a dictionary, a field of its type."""
     if pa.types.is_dictionary(array.type):
         return stored.with_type(array.type)
     return stored if array.type == stored.type else restored
 
 
 def decoded(batch: pa.RecordBatch, wanted: Schema) -> pa.RecordBatch:
-    """Return the batch of a projection with the values of columns that were read as dictionaries of values."""
+    """Return the batch with plain values in columns that were read as dictionaries but are declared otherwise."""
     for index, (top, column) in enumerate(zip(wanted.fields, batch.columns, strict=True)):
         if pa.types.is_dictionary(column.type) and not top.is_dictionary:
             batch = batch.set_column(index, arrow_field(top), column.dictionary_decode())

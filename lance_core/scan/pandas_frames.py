@@ -70,7 +70,7 @@ def read_frame(
         source: the fragments that are scanned.
         schema: the schema of the result.
         renamed: maps names of columns of the result to their paths in the table, if these differ.
-        read: performs the scan, with the arguments that are given instead of its own.
+        read: performs the scan; its arguments override those of the scan.
         blob_mode: "lazy" for file objects, "bytes" for values, or "descriptions" for what the scan returns.
         kwargs: arguments for ``pyarrow.Table.to_pandas``.
 
@@ -108,7 +108,7 @@ def _blob_paths(field: pa.Field, parents: _Path = ()) -> Iterator[_Path]:
 
 
 def _with(struct: dict[str, Any] | None, file: BlobFile | None, path: Sequence[str]) -> dict[str, Any] | None:
-    """Return a struct with a file object at a path below it."""
+    """Return a copy of a struct in which a file object replaces the member at a path."""
     if struct is None:
         return None
     name, *rest = path

@@ -1,4 +1,4 @@
-"""RowOrder: the rows of a scan that are sorted by columns of the table.
+"""RowOrder: the order of the rows of a scan that is sorted by columns of the table.
 
 Only the columns to sort by are read for all rows, and kept in memory with the addresses of the rows. With a limit, only
 the first rows are kept. The requested columns are then read in the sorted order, in pieces of limited size.

@@ -119,7 +119,7 @@ class RowReader(ABC):
             del parts, arrays, run
 
     def row_costs(self, wanted: Schema, table: Schema) -> RowCosts:
-        """Return what determines the time to read rows; arguments as for :meth:`take`."""
+        """Return the quantities that determine how long it takes to read rows; for the arguments, see :meth:`take`."""
         opened = self.open_columns(ReadPlan.of(wanted, table))
         num_bytes = sum(file.stored_bytes(here.fields, columns) for file, here, columns in opened)
         num_leaves = sum(len(here.leaves()) for _, here, _ in opened)
@@ -189,7 +189,7 @@ class RowReader(ABC):
 
 
 def _bounded(config: ReadConfig, sources: Sequence[OpenColumns]) -> ReadConfig:
-    """Return the settings with fewer rows per batch if a batch would be larger than its maximum."""
+    """Return the settings with fewer rows per batch if a batch would exceed the maximum number of bytes."""
     if config.batch_bytes is None:
         return config
     known = [file.rows_within(config.batch_bytes, here.fields, columns) for file, here, columns in sources]

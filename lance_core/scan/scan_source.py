@@ -36,7 +36,8 @@ class ScanSource:
         version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
         session: opens the files, and keeps them open for other readers.
         includes_deleted: whether deleted rows are read too.
-        live_counts: number of live rows in each fragment, if known; asking thousands of fragments takes milliseconds.
+        live_counts: number of live rows in each fragment, if known; determining it for thousands of fragments takes
+            milliseconds.
     """
 
     schema: Schema

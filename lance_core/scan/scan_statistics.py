@@ -70,7 +70,7 @@ def checked_callback(callback: Any) -> Callable[[ScanStatistics], object] | None
 def reporting(
     batches: Iterator[pa.RecordBatch], source: ScanSource, callback: Callable[[ScanStatistics], object]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a scan, and call back after the last one. If the callback fails, the error is logged.
+    """Yield the batches of a scan, and then call the callback. If the callback fails, the error is logged.
 
     Args:
         batches: the batches.

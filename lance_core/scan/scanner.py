@@ -101,7 +101,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
         io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, the value of the environment
-            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB, in object stores 64 MiB.
+            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, otherwise 32 MiB, or 64 MiB in object stores.
         include_deleted_rows: whether to return deleted rows too, with null as their ``_rowid`` and ``_rowaddr``;
             possible only if ``_rowid`` is returned.
         with_row_id: whether to append the column ``_rowid``.
@@ -432,7 +432,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         """Yield the live rows that match the filter, within offset and limit.
 
         Args:
-            fetched: the columns that the caller reads of these rows, if any.
+            fetched: the columns that the caller reads for these rows, if any.
         """
         if self._predicate is None:
             return
@@ -455,7 +455,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         return joined_readers(fragments, wanted, num_first=num_first, has_limit=self._limit is not None)
 
     def _fetching_readers(self, predicate: Predicate, fetched: Schema) -> Iterator[RowReader]:
-        """Yield readers; those that fetch the given columns with those of the predicate have begun to do so."""
+        """Yield readers; some have begun to fetch the given columns together with those of the predicate."""
         readers = self._readers()
         if self._limit is not None or self._row_range is not None:
             return readers
@@ -481,7 +481,7 @@ def _refuse_with_nearest(**arguments: object) -> None:
 
 
 def _merged(first: pa.RecordBatch, second: pa.RecordBatch, is_first: Sequence[bool]) -> pa.RecordBatch:
-    """Return the columns of two batches; for each, ``is_first`` contains whether it is the next one of the first."""
+    """Return a batch of the columns of two batches; ``is_first`` tells which of the columns are from ``first``."""
     sides = [zip(batch.schema, batch.columns, strict=True) for batch in (second, first)]
     fields, columns = zip(*(next(sides[each]) for each in is_first), strict=True)
     return pa.RecordBatch.from_arrays(list(columns), schema=pa.schema(fields))

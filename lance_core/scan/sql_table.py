@@ -77,7 +77,7 @@ class SqlTable(ArrowDataset):
             batch_rows: maximum number of rows in a batch.
 
         Raises:
-            InvalidInputError: the query is invalid, or does not only read. While rows are read: it cannot be evaluated
+            InvalidInputError: the query is invalid, or is not read-only. While rows are read: it cannot be evaluated
                 for a row, or needs too much memory.
             NotSupportedError: the process was forked from one that used DataFusion.
         """
@@ -110,10 +110,10 @@ class SqlTable(ArrowDataset):
         """Plan a scan.
 
         Args:
-            args: the schema, which is known.
+            args: ignored; DataFusion passes the schema.
             columns: names of the columns to read.
             filter: an Arrow expression; None selects all rows.
-            kwargs: the batch size of DataFusion's other operators.
+            kwargs: ignored; DataFusion passes the batch size of its other operators.
         """
         # The row ids are among the columns if the query uses them.
         arguments = {**self._arguments, "with_row_id": False, "with_row_address": False}
@@ -138,7 +138,7 @@ class SqlTable(ArrowDataset):
             raise self._refusal(sql, error) from error
 
     def _refusal(self, sql: str, error: BaseException) -> BaseException:
-        """Return the error of a scan, or one that describes the error of DataFusion."""
+        """Return the error of a scan, or else an error that describes the one raised by DataFusion."""
         if self._failure is not None:
             return self._failure
         message = reason(failure(error))
@@ -149,9 +149,9 @@ class SqlTable(ArrowDataset):
 class _Result:
     """The batches of a result, which are freed by a separate thread.
 
-    The result may be collected anywhere, even while DataFusion runs a scan of another query. There, pyarrow would
-    release the lock of the interpreter to free the result, and DataFusion would free the Python objects of its scan
-    without the lock, because it believes that the thread still has it.
+    The result may be garbage-collected at any point, even while DataFusion runs a scan of another query. At such a
+    point, pyarrow would release the global interpreter lock to free the result, and DataFusion would free the Python
+    objects of its scan without the lock, because it assumes that the thread still holds it.
     """
 
     def __init__(self, found: pa.RecordBatchReader) -> None:

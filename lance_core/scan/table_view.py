@@ -292,7 +292,7 @@ class TableView:
 class Handle:
     """The version that a user's handle to a dataset refers to; after each change through the handle, the new version.
 
-    Verbs that create several versions, such as a compaction, use it instead of a view.
+    Functions that create several versions, such as a compaction, use a handle instead of a view.
 
     Args:
         view: the version to which the handle refers at first.

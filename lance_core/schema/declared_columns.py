@@ -1,4 +1,4 @@
-"""How a table declares the columns of rows that callers provide, if the types differ.
+"""The types with which a table declares the columns of given rows, if the declared types differ from the given ones.
 
 ========================================  ==========================================================
 Given                                     Declared
@@ -51,6 +51,6 @@ def declared_column(given: pa.Field, *, upgrades_blobs: bool, depth: int = 0) ->
 
 
 def is_older_blob(field: pa.Field) -> bool:
-    """Return whether a field is a blob of tables before format 2.2: binary with ``lance-encoding:blob``."""
+    """Return whether a field is a blob as declared in formats before 2.2: binary with ``lance-encoding:blob``."""
     is_binary = pa.types.is_large_binary(field.type) or pa.types.is_binary(field.type)
     return bool(is_binary and BLOB_KEY.encode() in (field.metadata or {}))

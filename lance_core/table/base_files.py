@@ -23,7 +23,7 @@ __all__ = ["missing_from_bases"]
 def missing_from_bases(manifest: Manifest, locator: FileLocator, base_ids: Collection[int]) -> list[str]:
     """Return the URIs of the files of a version that should be below base paths, but do not exist.
 
-    The directories are listed, so that the number of requests does not grow with that of the files. Files of indices
+    The directories are listed, so that the number of requests does not grow with the number of files. Files of indices
     are included only if the manifest lists them.
 
     Args:

@@ -76,7 +76,7 @@ class Location:
 
     @property
     def uri(self) -> str:
-        """The object as messages name it."""
+        """The location of the object, as shown in messages."""
         return shown_path(self.store, self.path)
 
 
@@ -155,13 +155,13 @@ class FileLocator:
         return DataPlace(store, store.join(root, DATA_DIRECTORY) if base.is_table_root else root, base_id)
 
     def data_store(self, base_id: int | None) -> StoreCapabilities:
-        """Return the capabilities of the store of the data files below a base path; as for :meth:`data_place`."""
+        """Return the capabilities of the store of the data files below a base path; see :meth:`data_place`."""
         store = self._store if base_id is None else self.data_place(base_id).store
         return store.capabilities
 
     @property
     def counters(self) -> IOCounters:
-        """The counters of the table's store; those of base paths count with them."""
+        """The counters of the table's store, which also count requests to the stores of base paths."""
         return counters_of(self._store)
 
     @property

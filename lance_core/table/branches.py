@@ -245,7 +245,7 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return all table roots below a root, each with a trailing slash, given the paths of all its files."""
+    """Return all table roots below a root, each with a trailing slash, given the paths of all files below the root."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 

@@ -112,7 +112,7 @@ class Fragment:
     def content_key(self) -> str:
         """Text that identifies the fragment's rows: its data files, deletion file, and overlays.
 
-        The text never changes, because others store digests of it.
+        The form of the text must never change, because digests of the text are stored.
         """
         deletion = self.message.deletion_file
         overlays = (overlay.SerializeToString(deterministic=True).hex() for overlay in self.message.overlays)

@@ -139,12 +139,12 @@ class Manifest:
 
     @property
     def serialized_fields(self) -> bytes:
-        """The serialized field messages of the schema, concatenated. Equal for the same columns."""
+        """The serialized field messages of the schema, concatenated; equal for schemas with the same fields."""
         return b"".join(field.SerializeToString(deterministic=True) for field in self.message.fields)
 
     @property
     def num_bytes(self) -> int:
-        """The size of the manifest message in bytes, without indices and an inline transaction."""
+        """The size of the manifest message in bytes, without the index section and the inline transaction."""
         return self.message.ByteSize()
 
     @property

@@ -143,7 +143,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
 
 
 def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
-    """Return the bytes before the recorded position, and the bytes after it."""
+    """Return the bytes to write before the position to record, and the bytes to write from that position on."""
     if not _has_offsets(values.type):
         return b"", np.asarray(values.fill_null(0)).tobytes()
     wide = values.cast(pa.large_binary()).fill_null(b"")

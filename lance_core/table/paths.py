@@ -5,7 +5,7 @@
     {root}/
       _versions/     18446744073709551614.manifest   version 1, V2 naming: 2**64 - 1 - version, 20 digits
                      1.manifest                      version 1, V1 naming
-                     d….manifest                     detached: not part of the lineage
+                     d….manifest                     detached: not part of the history
                      latest_version_hint.json        advisory
       _transactions/ {read_version}-{uuid}.txn
       data/          {24 binary digits}{26 hex digits}.lance

@@ -51,7 +51,7 @@ _MAX_SLOTS: Final = 2**32
 
 
 def serialize_row_ids(parts: Iterable[_Numbers]) -> bytes:
-    """Return the serialized sequence of the row ids of a fragment, which has a segment for each part."""
+    """Return the serialized sequence of a fragment's row ids, with one segment for each part."""
     return pb_rowids.RowIdSequence(segments=map(encode_segment, parts)).SerializeToString()
 
 

@@ -98,11 +98,11 @@ class VersionLog:
 
     @property
     def uri(self) -> str:
-        """The table as messages name it: its URI, with the scheme, or its path if it was opened by a path."""
+        """The location of the table, as shown in messages: its URI, or its path if it was opened by a path."""
         return self.uri_of(self._root)
 
     def uri_of(self, path: str) -> str:
-        """Return a path in the store as messages name it; see :attr:`uri`."""
+        """Return a path in the store in the form that messages contain; see :attr:`uri`."""
         return shown_path(self._store, path) if self._place is None else self._place.uri(path)
 
     def at(self, root: str) -> VersionLog:
@@ -287,7 +287,7 @@ class VersionLog:
         self._store.put(self.transaction_path(file_name), serialized, durable=durable)
 
     def withdraw(self, name: ManifestName) -> None:
-        """Remove the manifest of a version that was never part of the lineage.
+        """Remove the manifest of a version that was never part of the table's history.
 
         Raises:
             StorageError: a storage operation failed.
@@ -295,7 +295,7 @@ class VersionLog:
         self._store.delete(self.path(name))
 
     def write_hint(self, version: int) -> None:
-        """After a commit, record the latest version for the reference, if the store needs that; ignore failures.
+        """After a commit, record the latest version for other implementations if the store needs it; ignore failures.
 
         ``latest_version_hint.json`` contains exactly ``{"version":N}``. It may be missing, stale, too high, or invalid,
         and this library never relies on it: versions are found by listing. It is kept up to date because the reference

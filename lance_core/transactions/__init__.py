@@ -7,5 +7,5 @@ checks the change for conflicts with them: ``conflicts`` contains the matrix, an
 depend on the content of the operations; both return a ``verdict``. ``delete_rebase`` merges deletes in the same
 fragments. ``overtaken`` determines whether a version became part of the table, and ``restoring`` protects a version
 that is being restored. ``options`` and ``outcomes`` define the input and the result of a commit; ``backoff`` computes
-the waiting times between attempts; ``detached`` creates versions outside the lineage.
+the waiting times between attempts; ``detached`` creates versions outside the history of a branch.
 """

@@ -228,9 +228,9 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Return whether a version was built on the version checked before, which may itself have been too late.
+        """Return whether a version was built on the last checked version, which may have been committed too late.
 
-        If versions are missing right before the first checked version, proof is required.
+        If the versions right before the first checked version are missing, uncertainty counts as "no".
         """
         last = self._last
         if last is None or last.version != manifest.version - 1:
@@ -319,7 +319,7 @@ class Basis:
         return has_object(self._log.store, self._log.transaction_path(self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Return the conflict if an earlier commit of this transaction created a version that was cleaned up since.
+        """Return the conflict if an earlier commit of this transaction created a version that is now cleaned up.
 
         Later versions, which the cleanup kept, may still refer to the data files of that version.
         """

@@ -110,7 +110,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether an update removed or moved rows of a fragment with a new file, or rewrote the file's fields."""
+    """Check whether an update removed or moved rows of a fragment that gets a new file, or rewrote its fields."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -213,7 +213,7 @@ def _writes_below_bases_of(writing: Operation, moving: Operation) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """Return whether one sets a key that the other sets or removes; removing a key twice is not a conflict."""
+    """Return whether one side sets a key that the other sets or removes; removing a key twice is not a conflict."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))

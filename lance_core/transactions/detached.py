@@ -1,4 +1,4 @@
-"""Detached commits: create versions outside the lineage.
+"""Detached commits: create versions outside the history of a branch.
 
 A detached version is built on its read version like any other, but does not compete with other commits: its number is
 random and has bit 63 set, no listing includes it, and the latest version does not change. A detached version can be

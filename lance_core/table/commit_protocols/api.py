@@ -30,7 +30,7 @@ class VersionPlaces(Protocol):
 
     @property
     def uri(self) -> str:
-        """The table as messages name it."""
+        """The location of the table, as shown in messages."""
         ...
 
     def path(self, name: ManifestName) -> str:

@@ -44,7 +44,8 @@ class PublicProject(BaseOperation):
 
     Attributes:
         schema: the remaining fields, with their ids. The fields of an Arrow schema, which has no ids, are numbered
-            depth-first, starting from 0; this is sufficient for renaming columns of a table that never lost any.
+            depth-first, starting from 0; this is sufficient for renaming columns of a table from which no column was
+            ever dropped.
         preserves_nullability: promises that no field became required, so that rows written by other writers in the
             meantime do not conflict.
     """
