@@ -17,7 +17,7 @@
   transaction. :func:`plan_update` divides an update of rows into tasks for several processes, and :func:`commit_update`
   commits their results. :class:`DeleteTasks`, :class:`MergePlanner`, and :class:`ColumnTasks` do the same for a delete,
   a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
-* *Scans*: :func:`scan_row_range` reads a range of the rows of a fragment, so that several processes can share one.
+* *Scans*: :func:`scan_row_range` reads a range of a fragment's rows, so that several processes can share a fragment.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a user-defined store.
 * *Indices*: :func:`index_coverage` tells which rows the indices of a version cover; :func:`branch_indices` moves
   indices that another program built on a branch.
@@ -320,7 +320,7 @@ def scan_row_range(
         blob_handling: as for ``LanceDataset.scanner``.
 
     Raises:
-        InvalidInputError: the version has no such fragment, the range is invalid, or as for ``LanceDataset.scanner``.
+        InvalidInputError: the version has no such fragment, or the range or another argument is invalid.
     """
     record = dataset.view.find_fragment(fragment_id)
     if record is None:
@@ -533,7 +533,7 @@ def check_new_keys(
 class UpsertPlanner:
     """Finds the rows that an upsert replaces. If used for all attempts, it searches unchanged fragments only once.
 
-    A context manager, which removes temporary files.
+    A context manager, which removes temporary files on exit.
 
     Args:
         fragments: the new fragments, for example from :func:`lance_core.write_fragments`, with all columns.

@@ -8,7 +8,7 @@ Inside the library, ``data_file_writer`` writes a data file and ``reader`` reads
 defines the functions that each package provides. ``layout``, ``footer``, ``global_buffers``, and ``column_metadata``
 describe the parts of a file that are the same in formats 2.0 and later. ``write_config`` and ``read_config`` contain
 the settings, ``scan`` divides the decoded rows into batches, and ``session`` caches information about open files.
-Modules that start with ``blob_`` handle values that are stored outside the pages.
+Modules whose names start with ``blob_`` handle values that are stored outside the pages.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
 
 
 def _as_list(array: pa.MapArray) -> pa.ListArray:
-    """Return the same slots as lists of entries, zero-copy."""
+    """Return a map array as an array of lists of its entries, zero-copy."""
     entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     return pa.ListArray.from_buffers(
         pa.list_(entries.type), len(array), array.buffers()[:2], offset=array.offset, children=[entries]

@@ -139,7 +139,7 @@ class BlobBytesSource:
         return self._described.first_ranges(_described(segment))
 
     def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the byte ranges that the segment's descriptors may be in."""
+        """Return the byte ranges that may contain the segment's descriptors."""
         return self._described.guessed_ranges(_described(segment))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:

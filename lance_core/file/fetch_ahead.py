@@ -5,8 +5,8 @@ threads as cores. The bytes of many segments, of all columns, are therefore requ
 each other in a file share a request, and a segment can be decoded as soon as the requests for its own ranges have
 ended.
 
-Only the ranges that are known before decoding, or can be guessed, are fetched. A decoder that needs others requests
-them itself.
+Only the ranges that are known before decoding, or can be guessed, are fetched. A decoder that needs other ranges
+requests them itself.
 
 Source: our own design.
 """
@@ -40,9 +40,9 @@ class FetchAhead:
         jobs: the segments in the order in which they are decoded, each with the index of its source.
         sources: the sources of the segments.
         file: the file, or the group of files.
-        max_bytes: maximum number of encoded bytes that are fetched or being decoded; exceeded by at most
-            two segments.
-        num_decoding: returns the number of bytes of the segments that have been yielded and not consumed.
+        max_bytes: maximum number of encoded bytes that are being fetched or decoded; exceeded by at most two
+            segments.
+        num_decoding: returns the number of bytes of the segments that have been yielded but not yet consumed.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""FetchedBytes: the bytes of an open file, of which some ranges are being fetched, or are in memory already.
+"""FetchedBytes: the bytes of an open file, some of which are being fetched or are already in memory.
 
 Ranges that are near each other become one range before the requests are planned: the buffers of neighboring pages and
 columns usually lie next to each other, so that a small file has one range instead of one for each buffer.
 
-Source: own design.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PADDING_BYTES: Final = 4096
 class FetchedBytes:
     """Reads ranges that are being fetched, and waits for them; any other ranges are read from the file.
 
-    It can be read like the file itself. Reading it costs as little as reading memory.
+    It has the same interface as the file. Once its requests have ended, reading the fetched ranges makes no requests.
 
     Args:
         file: the file, or the group of files.
@@ -75,7 +75,7 @@ class FetchedBytes:
         return all(future.done() for future in self._futures)
 
     def ended(self) -> list[Future[list[pa.Buffer]]]:
-        """Cancel the requests that have not been sent, and return those that have; none in a forked process."""
+        """Cancel the requests that have not been sent, and return the others; return none in a forked process."""
         return [future for future in self._futures if not future.cancel()] if self._process == os.getpid() else []
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
@@ -99,7 +99,7 @@ class FetchedBytes:
         return self.read
 
     def release(self, stop: int) -> bool:
-        """Release nothing: the bytes are kept as long as this object."""
+        """Release nothing: the bytes are kept as long as this object exists."""
         del stop
         return False
 
@@ -115,7 +115,7 @@ class FetchedBytes:
 
 
 def _extents(file: ReadableBytes, ranges: Sequence[ByteRange]) -> list[ByteRange]:
-    """Return disjoint ranges that cover the given ones, in order; each takes as long to arrive as its first byte."""
+    """Return ascending, disjoint ranges that cover the given ones; merged ranges have at most ``batch_bytes`` bytes."""
     reads = coalesce_ranges(
         [each for each in ranges if each.num_bytes],
         max_gap_bytes=_PADDING_BYTES,

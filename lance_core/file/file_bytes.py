@@ -105,10 +105,10 @@ class FileBytes:
         store: the store that contains the file.
         path: path of the file in the store.
         num_bytes: size of the file in bytes, as recorded in manifests; None if unknown.
-        keeps_mapping: whether a mapping of the file, which has a file descriptor, is kept for later reads.
+        keeps_mapping: whether a mapping of the file, which occupies a file descriptor, is kept for later reads.
 
     Attributes:
-        path: the file as messages name it.
+        path: name of the file in messages.
         num_bytes: size of the file in bytes.
 
     Raises:
@@ -200,7 +200,7 @@ class FileBytes:
         return started
 
     def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
-        """Divide ranges into parts of neighboring ranges, whose bytes take as long to arrive as the first byte."""
+        """Divide ranges into groups of neighboring ranges, of about ``read_costs.batch_bytes`` bytes each."""
         max_bytes = self.read_costs.batch_bytes
         parts: list[list[ByteRange]] = []
         num_bytes = 0

@@ -7,8 +7,9 @@ Rows, pages, and bytes are numbered consecutively across the files::
     bytes    |  file 0   |   gap   |  file 1  |   gap   | …
 
 The gaps are so large that no request covers bytes of two files. A reader of the group plans all files at once, and
-decodes neighboring pages that are encoded alike in one step, so a small file costs little more than its bytes. The
-session keeps how the pages are numbered, and the plans of readers, for later readers of the same files.
+decodes neighboring pages with the same encoding in one step, so that reading a small file costs little more than
+reading its bytes. The session caches the numbering of the pages, and the plans of readers, for later readers of the
+same files.
 
 Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -67,13 +68,13 @@ class FileGroup:
 
     Args:
         files: the metadata of the files.
-        is_lasting: whether the session keeps what is known about the group.
+        is_lasting: whether the session caches information about the group.
 
     Attributes:
-        path: names the group in messages.
+        path: name of the group in messages.
         num_bytes: number of bytes of the group, including gaps.
         num_rows: number of rows of all files.
-        known: what the session keeps about the group.
+        known: the information about the group that the session caches.
         page_states: the information about pages that is cached for each file, keyed by the pages of the group.
     """
 
@@ -157,7 +158,7 @@ class FileGroup:
         return [found[place] for place in range(len(ranges))]
 
     def parts(self, ranges: Sequence[ByteRange]) -> list[Part]:
-        """Divide ranges of the group into the parts of the files."""
+        """Divide ranges of the group into parts, as their files do."""
         parts = []
         for index, places in self._by_file(ranges).items():
             start = self._starts[index]
@@ -166,7 +167,7 @@ class FileGroup:
         return parts
 
     def scattered(self) -> Read:
-        """Return :meth:`read`, which does not extend small ranges."""
+        """Return :meth:`read`, which requests exactly the given ranges."""
         return self.read
 
     def release(self, stop: int) -> bool:
@@ -175,7 +176,7 @@ class FileGroup:
         return False
 
     def _by_file(self, ranges: Sequence[ByteRange]) -> dict[int, list[int]]:
-        """Return, for the index of each file, the positions of its ranges in the given list."""
+        """Return a map from the index of each file to the positions of its ranges in the given list."""
         members: dict[int, list[int]] = {}
         for place, wanted in enumerate(ranges):
             members.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(place)
@@ -210,7 +211,7 @@ def _shifted(page: Page, start: int, first_row: int) -> Page:
 
 
 class _GroupPages(PageCache[Any]):
-    """The caches of several files, as one.
+    """The page caches of several files, with the interface of a single cache.
 
     Args:
         caches: the cache of each file.
@@ -245,11 +246,11 @@ class _GroupPages(PageCache[Any]):
 
 
 class _KnownGroup(Projections):
-    """What the session keeps about a group: the metadata of columns, and the sources of readers.
+    """The information about a group that the session caches: the metadata of columns, and the sources of readers.
 
     Args:
         caches: the cache of each file.
-        key: the key of the object in the first of the caches; None if it is not kept.
+        key: the key of this object in the first of the caches; None if the object is not cached.
 
     Attributes:
         pages: the caches of all files.
@@ -267,7 +268,7 @@ class _KnownGroup(Projections):
 
     @classmethod
     def of(cls, caches: Sequence[PageCache[Any]], *, is_lasting: bool) -> _KnownGroup:
-        """Return what is kept about the group, or a new object."""
+        """Return the cached information about the group; if there is none, return a new object."""
         owners = tuple([cache.owner for cache in caches])
         if not is_lasting or None in owners:
             # A file that is opened without a session has a cache of its own, which this object would keep in memory.

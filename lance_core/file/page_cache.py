@@ -26,8 +26,8 @@ class PageCache(Generic[V]):
 
     Args:
         shared: cache that stores the values; None for a separate cache of 32 MiB. It contains the open files, which
-            refer to this object, so only a weak reference to it is kept: there is no reference cycle, and the files of
-            a session that is no longer used are freed at once. Afterward, nothing is cached.
+            refer to this object. This object therefore has only a weak reference to the cache: there is no reference
+            cycle, and the files of a session that is no longer used are freed at once. After that, nothing is cached.
         owner: identifies the file in a shared cache.
     """
 
@@ -56,7 +56,7 @@ class PageCache(Generic[V]):
             cache.put((self._owner, key), value, num_bytes + _ENTRY_BYTES)
 
     def resize(self, key: Hashable, value: V, num_bytes: int) -> None:
-        """Record the current size of a value, which is stored unless another value is stored under the key."""
+        """Record the current size of a value, and store the value unless the key has another value."""
         cache = self._cache()
         if cache is not None:
             cache.put((self._owner, key), value, num_bytes + _ENTRY_BYTES)

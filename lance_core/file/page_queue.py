@@ -106,7 +106,7 @@ def _num_cores() -> int:
 
 
 class _Job:
-    """One submitted job, which runs on a thread once it is started, and otherwise when its result is requested."""
+    """One submitted job, which runs on a thread if it is started, and otherwise when its result is requested."""
 
     __slots__ = ("_encode", "_pages", "num_bytes", "place")
 

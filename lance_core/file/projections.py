@@ -1,4 +1,4 @@
-"""Projections: the sources of the fields that were read last from a file, or from several files that are read as one.
+"""Projections: the sources of the fields most recently read from a file, or from several files that are read as one.
 
 Creating the sources of a projection takes longer than reading small files.
 """
@@ -39,7 +39,7 @@ class Projections:
         return sum([projection.memory for projection in self._kept])
 
     def find(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource] | None:
-        """Return the sources of some fields, or None; ``column_indices`` as for :meth:`FileReader.read_batches`."""
+        """Return the sources of some fields, or None; for ``column_indices``, see :meth:`FileReader.read_batches`."""
         wanted = tuple(fields)
         for kept in self._kept:
             if kept.fields == wanted and kept.column_indices == column_indices:
@@ -49,7 +49,7 @@ class Projections:
     def add(
         self, fields: Sequence[Field], column_indices: Mapping[int, int] | None, sources: list[FieldSource]
     ) -> None:
-        """Keep the sources of some fields instead of those of the oldest projection."""
+        """Store the sources of some fields, in place of those of the oldest projection if there are too many."""
         kept = _Projection(tuple(fields), None if column_indices is None else dict(column_indices), sources)
         self._kept = [*self._kept[-_MOST + 1 :], kept]
 

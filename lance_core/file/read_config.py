@@ -26,7 +26,7 @@ class ReadConfig:
         use_stats: whether to skip rows that cannot match according to the file's statistics.
         ahead_bytes: maximum total encoded size, in bytes, of the segments that are read ahead of the consumer.
         remote_ahead_bytes: the same limit for bytes that are requested from an object store. It is larger, so that
-            enough requests are in flight while each of them waits for an answer.
+            enough requests are in flight while each of them waits for a response.
         ahead_segments: maximum number of segments that are read ahead of the consumer. Needed in addition to
             ``ahead_bytes``, because the decoded size is known only after decoding and may be a thousand times larger.
         keeps_dictionaries: whether a column of strings or binaries whose pages all have dictionaries, or the same value

@@ -63,7 +63,7 @@ class FileReader:
         file_bytes: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
         page_states: as for :meth:`open`.
-        projections: the sources that were created before, if others may have read the same files.
+        projections: sources created by earlier readers of the same files; None if there are none.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class FileReader:
     def rows_within(
         self, num_bytes: int, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None
     ) -> int | None:
-        """Return about how many rows of some fields have a decoded size of ``num_bytes`` bytes; at least 1.
+        """Return the approximate number of rows of some fields that take ``num_bytes`` decoded bytes; at least 1.
 
         The result is None if a batch of the default size is certainly smaller. The other arguments are those of
         :meth:`read_batches`.

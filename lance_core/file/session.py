@@ -4,8 +4,8 @@ The cached information about a data file consists of its footer, the metadata of
 found while reading rows (chunk directories, offsets, dictionaries). The rows that deletion files list and the indices
 of stable row ids are cached too; everything shares one size limit. Rows of data files are not cached, and a cached file
 has neither an open file descriptor nor a memory mapping. Any number of scans and threads can share a session.
-Manifests are not cached: every handle has that of its version, and a table that was removed and created again reuses
-their names.
+Manifests are not cached: every handle has the manifest of its version, and a table that was removed and created again
+uses the same names for different manifests.
 
 Data files never change, and their names are random, so cached information about a file does not become outdated. If a
 file is removed, reading its rows fails as it does without a cache. Functions that check whether files exist or are
@@ -167,7 +167,7 @@ class Session(PylanceClass):
         """Return the cached index of the stable row ids of a version; None if it is not cached.
 
         Args:
-            version: identifies the version, also among those of a table that was removed and created again.
+            version: identifies the version, even if the table was removed and created again.
         """
         return self._cache.get(("row ids", version))
 

@@ -20,7 +20,7 @@ class ByteRange:
     Attributes:
         start: position of the first byte.
         stop: position after the last byte.
-        holds_offsets: whether the bytes only locate other bytes, as the offsets of strings do; readers of individual
+        holds_offsets: whether the bytes are offsets of other bytes, for example of strings; readers of individual
             rows cache them.
     """
 

@@ -84,8 +84,8 @@ class FsspecStore:
         container: name of the container.
         exclusive: arguments with which ``pipe_file`` performs an exclusive create.
         secrets: values that must not appear in messages.
-        settings: a digest of the settings and credentials; stores with the same place and digest are equal. None if the
-            store is only equal to itself.
+        settings: a digest of the settings and credentials; stores with the same container and digest are equal. None if
+            the store is only equal to itself.
 
     Attributes:
         counters: count the requests for the content of objects.

@@ -1,7 +1,7 @@
 """Counts the requests that a store performs, and their bytes.
 
-Every store has counters. The handles of one session share the counters of a store, and those of base paths count with
-the store of the table. Counters of the whole process are kept as well.
+Every store has counters. The handles of one session share the counters of a store. Requests to the base paths of a
+table are added to the counters of the table's store. There are also counters for the whole process.
 
 Source: ``lance.dataset.IOStats``, ``lance.iops_counter`` and ``lance.bytes_read_counter`` of pylance 14.0.2.
 """
@@ -28,8 +28,8 @@ class IOStats:
 
     Attributes:
         read_iops: number of requests that read data.
-        read_bytes: number of bytes that they requested. Scattered rows of a local file are read from a mapping of the
-            file in one piece, which includes the bytes between them, although most of these are never loaded.
+        read_bytes: number of bytes that they requested. Scattered rows of a local file are requested as one range
+            of a memory mapping, which includes the bytes between the rows; most of these bytes are never loaded.
         write_iops: number of requests that wrote data.
         written_bytes: number of bytes that they wrote.
     """
@@ -47,7 +47,7 @@ class IOStats:
         )
 
     def since(self, earlier: IOStats) -> IOStats:
-        """Return what was added to earlier numbers of the same counters."""
+        """Return the difference from earlier numbers of the same counters."""
         return IOStats(
             self.read_iops - earlier.read_iops,
             self.read_bytes - earlier.read_bytes,
@@ -101,7 +101,7 @@ _process: Final = IOCounters()
 
 
 class _Counting(Protocol):
-    """A store that counts."""
+    """A store with counters."""
 
     counters: IOCounters
 
@@ -117,7 +117,7 @@ def bytes_read_counter() -> int:
 
 
 def counters_of(store: ObjectStore) -> IOCounters:
-    """Return the counters of a store; those of a store that does not count stay at zero."""
+    """Return the counters of a store; if the store has none, counters that stay at zero."""
     counters: IOCounters = getattr(store, "counters", None) or IOCounters()
     return counters
 
@@ -125,7 +125,8 @@ def counters_of(store: ObjectStore) -> IOCounters:
 def share_counters(store: ObjectStore, counters: IOCounters) -> None:
     """Let a store add to the given counters instead of its own.
 
-    A store that is only equal to itself, such as one in memory, may be used by others, and keeps its own.
+    A store that is only equal to itself, such as one in memory, keeps its own counters, because other sessions may use
+    it too.
     """
     own: IOCounters | None = getattr(store, "counters", None)
     if own is None or own is counters or getattr(store, "identity", None) is None:

@@ -293,7 +293,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
 
 
 def _make_directory(directory: str) -> None:
-    """Create a directory and its missing ancestors; files in it become durable with their own sync."""
+    """Create a directory and its missing ancestors, durably, so that a file in it is durable once it is synced."""
     if os.path.isdir(directory):
         return
     above = os.path.dirname(directory) or os.curdir
@@ -347,7 +347,7 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
 
 @contextmanager
 def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
-    """Convert these errors to a ``StorageError`` that is in flight: the file may have been created nevertheless."""
+    """Convert the given errors to a ``StorageError`` with ``in_flight``: the file may have been created anyway."""
     try:
         yield
     except OSError as error:
@@ -363,7 +363,7 @@ def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
 
 
 class _Translated:
-    """Converts errors of the operating system to errors of this library, with the file and the operation."""
+    """Converts errors of the operating system to errors of this library that name the file and the operation."""
 
     __slots__ = ("_path", "_verb")
 

@@ -96,7 +96,7 @@ class WriteStream(Protocol):
         ...
 
     def commit(self, *, durable: bool = True) -> None:
-        """Make the object visible, complete, and, unless ``durable`` is False, durable, as ``ObjectStore.put`` does."""
+        """Make the complete object visible and, unless ``durable`` is False, durable, as ``ObjectStore.put`` does."""
         ...
 
     def abort(self) -> None:
@@ -117,9 +117,9 @@ class WriteStream(Protocol):
 class ObjectStore(Protocol):
     """A store of named byte strings.
 
-    It may also have ``uri_of(path)``, which returns a path as messages name it, ``counters``, which count its requests
-    (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is :meth:`get_ranges` but returns a
-    ``concurrent.futures.Future`` at once.
+    It may also have ``uri_of(path)``, which returns a path in the form used in messages, ``counters``, which count its
+    requests (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is like :meth:`get_ranges`
+    but returns a ``concurrent.futures.Future`` at once.
     """
 
     @property
@@ -225,7 +225,7 @@ class ObjectStore(Protocol):
 
 
 def shown_path(store: ObjectStore, path: str) -> str:
-    """Return a path as messages name it: with the scheme, if the store has the method ``uri_of``."""
+    """Return a path in the form used in messages: with the scheme, if the store has the method ``uri_of``."""
     shown: str = getattr(store, "uri_of", str)(path)
     return shown
 

@@ -1,4 +1,4 @@
-"""ReadCosts: what reading from a store costs. It decides what is read together, never what is returned.
+"""ReadCosts: the costs of reading from a store, which determine what is read together, never what is returned.
 
 The storage options ``read_latency_ms`` and ``read_mb_per_second`` describe an object store that is nearer or farther
 than usual.
@@ -49,7 +49,7 @@ class ReadCosts:
         request_seconds: time until the first byte of a request arrives.
         bytes_per_second: number of bytes of one request that arrive per second.
         near_bytes: maximum number of bytes between two ranges that are read with one request.
-        parallel_requests: number of requests that may be in flight at the same time; 1 if nothing is gained by more.
+        parallel_requests: number of requests that may be in flight at the same time; 1 if more would save no time.
     """
 
     request_seconds: float
@@ -82,13 +82,13 @@ class ReadCosts:
 
     @property
     def batch_bytes(self) -> int:
-        """Number of bytes that a scan reads with one request: they take as long to arrive as the first byte."""
+        """Number of bytes that a scan reads with one request: their transfer takes as long as the first byte."""
         return max(1, round(self.request_seconds * self.bytes_per_second))
 
     def early_bytes(self, num_files: int) -> int:
         """Number of bytes of some files that are read early, although they may not be needed, to avoid later requests.
 
-        They take as long to arrive as the first bytes of the later requests, or about so if there are many small files.
+        Their transfer takes about as long as the wait for the first bytes of the later requests.
         """
         of_link = max(_LINK_REQUESTS * self.batch_bytes, num_files * self.batch_bytes // _EARLY_PART)
         return min(num_files * self.batch_bytes, of_link)

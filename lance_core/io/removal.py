@@ -44,7 +44,7 @@ def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
 
 
 def remove_leftovers(leftovers: Iterable[Leftover]) -> None:
-    """Remove files in the given order; see the module docstring. After an interrupt, a file is removed again."""
+    """Remove files in the given order; see the module docstring. An interrupted removal is repeated once."""
     waiting = deque(leftovers)
     try:
         _work_off(waiting)

@@ -1,6 +1,7 @@
 """The threads that wait for object stores, so that the requests for several objects are in flight together.
 
-Its tasks only send requests to stores and never wait for each other, so any number of readers can share it.
+The tasks of this pool only send requests to stores and never wait for each other, so any number of readers can share
+the pool.
 
 Source: the environment variable ``LANCE_IO_THREADS`` of pylance 14.0.2.
 """

@@ -1,8 +1,9 @@
 """RequestSlots: limits the number of requests that are in flight at the same time.
 
-A semaphore of asyncio is acquired once at a time, so two calls with several requests each could wait for each other.
+A semaphore of asyncio grants one slot at a time, so two calls that need several slots each could wait for each other
+forever.
 
-Source: own design.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ __all__ = ["RequestSlots"]
 
 
 class RequestSlots:
-    """A number of slots, of which each request needs one. To be used in the thread of one event loop.
+    """A fixed number of slots, of which each request needs one. To be used in the thread of one event loop.
 
-    Calls receive their slots in the order in which they ask, so a call with many requests is not overtaken forever.
+    Calls receive their slots in the order in which they ask, so calls with few requests cannot delay one with many
+    forever.
 
     Args:
         num_slots: the number of slots; no call asks for more.
@@ -34,7 +36,7 @@ class RequestSlots:
 
     @asynccontextmanager
     async def taken(self, num_slots: int) -> AsyncIterator[None]:
-        """Wait until so many slots are free, and occupy them."""
+        """Wait until this many slots are free, and occupy them."""
         if self._waiting or num_slots > self._num_free:
             await self._wait(num_slots)
         else:

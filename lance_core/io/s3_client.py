@@ -1,6 +1,6 @@
 """S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
-Read requests are first sent through obstore (:mod:`~lance_core.io.native_reads`), which costs less.
+Read requests are first sent through obstore (:mod:`~lance_core.io.native_reads`), which takes less CPU time.
 
 Requests run on fsspec's thread. Each process has its own connection: a connection created before a fork belongs to the
 parent process, and the child process creates its own connection for its first request.
@@ -352,7 +352,7 @@ def _is_outside(error: LanceError) -> bool:
 
 
 def _parts(extents: Sequence[ByteRange]) -> list[Sequence[ByteRange]]:
-    """Divide ranges into those that are read with one call, in the same order."""
+    """Divide ranges into groups, each of which is read with one call; their order is kept."""
     parts: list[Sequence[ByteRange]] = []
     for is_large, group in groupby(extents, lambda extent: extent.num_bytes >= _LARGE_BYTES):
         alike, num_together = list(group), 1 if is_large else _CALL_REQUESTS

@@ -1,12 +1,12 @@
-"""SignedUrls: URLs that read the objects of a bucket, signed here instead of by botocore's client.
+"""SignedUrls: URLs for reading the objects of a bucket, signed by this module instead of by botocore's client.
 
-They are used where obstore cannot be used: in processes that were forked after it was loaded, for keys that it
-rejects, and with the certificates of a file. A URL is signed once and then used for many requests. A request through
+They are used where obstore cannot be used: in processes that were forked after it was loaded, for keys that it rejects,
+and if the trusted certificates are in a file. A URL is signed once and then used for many requests. A request through
 the client of botocore takes 2 to 3 ms of CPU time, most of it to find the endpoint, to sign, and to parse the headers;
 one with a signed URL takes 0.25 ms.
 
-botocore finds the address of a bucket, because the rules for regions, host names, and custom endpoints are its own. It
-is asked once for each bucket.
+botocore determines the address of a bucket, because it implements the rules for regions, host names, and custom
+endpoints. It is asked once for each bucket.
 
 Source: Signature Version 4 of Amazon S3, with the signature in the query; our measurements.
 """
@@ -41,7 +41,7 @@ class SignedUrls:
         self._urls: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
 
     async def url(self, api: Any, bucket: str, key: str) -> str:
-        """Return a URL that reads an object.
+        """Return a URL for reading an object.
 
         Args:
             api: the client of aiobotocore.

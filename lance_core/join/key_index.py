@@ -2,7 +2,7 @@
 
 The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
 same time for any number of source rows. Most keys of the table that are not in the source are excluded beforehand,
-because no hash of the source begins with the same, longer sequence of bits::
+because no hash of the source has the same, longer sequence of leading bits::
 
     hash of a table row -> leading bits -> range of sorted hashes -> equal hashes -> equal keys
 """
@@ -84,7 +84,7 @@ class KeyIndex:
             low = high
 
     def _drop_repeated(self) -> None:
-        """Drop rows that are followed by one with the same key, in the order of the hashes."""
+        """Drop each row that is followed, in the order of the hashes, by a row with the same key."""
         same = np.flatnonzero(self._hashes[1:] == self._hashes[:-1])
         rows, following = pa.array(self._rows[same]), pa.array(self._rows[same + 1])
         equal = equal_keys(

@@ -4,7 +4,8 @@ Two keys are equal if all their columns are equal and not null. Floating-point n
 that NaN is equal to itself, and 0.0 differs from -0.0. Inside structs and lists, nulls are equal to each other.
 Dictionaries are compared by the values that they encode.
 
-Equal keys have the same hash. Different keys rarely do, so a join compares the keys of rows with the same hash.
+Equal keys have the same hash. Different keys rarely have the same hash, so a join compares the keys of rows with the
+same hash.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -84,7 +85,7 @@ def _hash_values(array: pa.Array) -> _Hashes:
 
 
 def _hash_bytes(array: pa.Array) -> _Hashes:
-    """Return the hashes of strings or binaries, word by word, for all rows that have a word at a time."""
+    """Return the hashes of strings or binaries; each step hashes the next word of all values that have one."""
     starts, lengths, data = byte_ranges(array)
     hashes = lengths.astype(np.uint64)
     words: npt.NDArray[np.uint64] = np.ndarray(
@@ -214,12 +215,12 @@ def _words(array: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def _combined(hashes: _Hashes, others: _Hashes) -> _Hashes:
-    """Return hashes of pairs; the order of the two matters."""
+    """Return hashes of pairs; the order within a pair matters."""
     return _mixed((hashes + _GOLDEN) * _FIRST_FACTOR ^ others)
 
 
 def _mixed(hashes: _Hashes) -> _Hashes:
-    """Return hashes in which each bit depends on all bits of the given ones: the last steps of SplitMix64."""
+    """Return hashes in which each bit depends on all bits of the given hashes: the last steps of SplitMix64."""
     hashes = (hashes ^ (hashes >> np.uint64(30))) * _FIRST_FACTOR
     hashes = (hashes ^ (hashes >> np.uint64(27))) * _SECOND_FACTOR
     return hashes ^ (hashes >> np.uint64(31))

@@ -6,9 +6,9 @@ Modules, in the order in which a merge uses them::
     key_types       converts the keys of a source whose other columns are not needed
     source          the rows of the source, which are kept so that they can be read again
     matching        joins the source with the fragments of a version (``lance_core.join``), and applies the condition
-    changes         the rows to insert, update, and delete; refuses several source rows for one row of the table
+    changes         the rows to insert, update, and delete; rejects several source rows with the key of one table row
     new_rows        writes the inserted and updated rows
-    changed_columns updates columns in place instead, if rows keep their places
+    changed_columns updates columns in place instead, if rows keep their addresses
     key_filter      the filter of the inserted primary keys, whose hashes ``xxhash64`` computes
     merge           the attempts, and the commit of their results
     merge_plan      describes a merge as text, without executing it

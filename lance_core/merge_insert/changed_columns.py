@@ -1,6 +1,6 @@
 """Updates columns in place: the columns of the source are rewritten for the fragments with updated rows.
 
-Rows keep their places. Updates are written in this way if the builder requests it, if the source lacks members of a
+Rows keep their addresses. Updates are written in this way if the builder requests it, if the source lacks members of a
 struct, or if it lacks columns and there is a scalar index on the key column. Otherwise, updated rows are moved.
 
 Source: behavior of pylance 14.0.2.
@@ -119,7 +119,7 @@ class _Values:
         source: the rows of the source.
         columns: the columns.
         positions: the physical positions of the updated rows, in ascending order.
-        rows: the number of the source row of each.
+        rows: the number of the source row of each updated row.
         table: schema of the table.
     """
 
@@ -192,7 +192,7 @@ def _common(field: Field, given: Field) -> Field:
 
 
 def _has_index(view: TableView, rules: MergeRules) -> bool:
-    """Return whether there is a scalar index on the key column, if there is only one."""
+    """Return whether the merge has only one key column, and the column has a scalar index."""
     if len(rules.keys) != 1:
         return False
     key = next(top.id for top in view.schema.fields if top.name == rules.keys[0])

@@ -41,7 +41,7 @@ class Changes:
         owners: for each updated row, the index of its fragment in the version.
         positions: for each updated row, its physical position in the fragment.
         inserted: mask of the source rows to insert.
-        in_place: whether updated rows keep their places, so that ``deletes`` does not contain them.
+        in_place: whether updated rows keep their addresses, so that ``deletes`` does not contain them.
     """
 
     deletes: DeletePlan
@@ -94,7 +94,7 @@ def plan_changes(
         matches: the matches of each fragment.
         rules: the rules of the merge.
         source: the rows of the source.
-        in_place: whether updated rows keep their places.
+        in_place: whether updated rows keep their addresses.
 
     Raises:
         InvalidMergeError: several rows of the source would change the same row of the table, or the condition of

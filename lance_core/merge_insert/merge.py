@@ -8,10 +8,10 @@
     write     the new rows as fragments, and deletion files; no version refers to them yet
     commit    Update: removed fragments, fragments with new deletion files or columns, new fragments
 
-A version that adds or changes rows after the plan conflicts with a merge that inserts rows: one of them may have the
-key of an inserted row. So two merges never both insert a row with the same key. If the primary key is declared, and the
-keys of a merge are the primary key, then the transaction records the inserted keys, for other writers. Concurrent
-deletes of other rows are merged.
+A version that adds or changes rows after the plan conflicts with a merge that inserts rows: one of the added or changed
+rows may have the key of an inserted row. So two merges never both insert a row with the same key. If the primary key is
+declared, and the keys of a merge are the primary key, then the transaction records the inserted keys, for other
+writers. Concurrent deletes of other rows are merged.
 
 A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an
 interrupt, the files are removed immediately, unless a version may refer to them.
@@ -215,7 +215,7 @@ def analyze_merge(view: TableView, request: MergeRequest, data: pa.RecordBatchRe
 def merge_staged(
     view: TableView, request: MergeRequest, source: SourceRows, properties: Mapping[str, str], transaction_uuid: str
 ) -> Merged:
-    """Merge rows that fit the table, by one attempt to commit the transaction with this UUID.
+    """Merge rows whose types match the table, in one attempt to commit the transaction with this UUID.
 
     Raises:
         RetryableCommitConflictError: another writer committed first; plan again on the latest version.
@@ -325,7 +325,7 @@ class _Merge:
             self._remove_rows()
 
     def _new_fragments(self, view: TableView, changes: Changes) -> Sequence[Fragment]:
-        """Return the fragments with the new rows, which are written if those of an earlier attempt do not fit."""
+        """Return the fragments with the new rows, which are written unless those of an earlier attempt can be used."""
         if self._staged is None or not self._staged.fits(view, changes, self._source):
             self._remove_rows()
             self._staged = _Staged(view, write_new_rows(view, self._source, changes, self._request.write), changes)

@@ -77,8 +77,8 @@ class SearchedFragment:
         matched: the numbers of the source rows that match a row; empty if the merge inserts no rows.
         updated: the numbers of the source rows that replace rows.
         num_updated: the number of rows that are replaced.
-        rows: for each of them, the number of the source row; None unless places are needed.
-        positions: for each of them, its physical position in the fragment.
+        rows: for each replaced row, the number of the source row; None unless locations are needed.
+        positions: for each replaced row, its physical position in the fragment.
     """
 
     content_key: str
@@ -101,7 +101,7 @@ class MergeSearch:
         rules: the rules of the merge.
         source: the rows of the source.
         share: (i, n): the task also checks that the keys in the i-th of n parts are unique; None if it does not.
-        with_places: whether to return the place of each updated row.
+        with_places: whether to return the location of each updated row.
         memory_bytes: maximum size of the keys to hold in memory.
     """
 
@@ -181,8 +181,8 @@ class MergeWrite:
         source: the staged fragment.
         rules: the rules of the merge.
         updated: for each updated row, the number of the source row in the fragment.
-        owners: for each updated row, the id of the fragment with the row to replace; empty if places are not needed.
-        positions: for each updated row, the physical position of the row to replace; empty if places are not needed.
+        owners: for each updated row, the id of the fragment with the row to replace; empty if locations are not needed.
+        positions: for each updated row, the physical position of the row to replace; empty if locations are not needed.
         inserted: the numbers of the source rows to insert.
         writes_rows: whether the rows are written again.
         records_keys: whether the keys of inserted rows are recorded.
@@ -473,7 +473,7 @@ class MergePlanner:
         return matches.num_updated > len(matches.updated)
 
     def _has_all_columns(self, view: TableView) -> bool:
-        """Return whether staged fragments contain all that the new rows need."""
+        """Return whether staged fragments contain all columns of the new rows."""
         is_complete = set(self._schema.names).issuperset(view.schema.names)
         return self.mode == "append" and (is_complete or not self._rules.updates)
 
@@ -565,7 +565,7 @@ class _Matches:
 
     @property
     def deletes(self) -> list[FragmentDelete]:
-        """The rows to delete, of the fragments as they are in the version."""
+        """The rows to delete from the fragments, in their state in the version."""
         return [replace(each.delete, fragment=now) for now, each in self.found if each.delete is not None]
 
     @property

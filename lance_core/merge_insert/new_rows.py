@@ -56,7 +56,7 @@ def write_new_rows(view: TableView, source: RowSource, changes: Changes, request
     """Write the rows as fragments to which no version refers yet; only the inserted rows if others change in place.
 
     Returns:
-        An append of the fragments, which is not committed as such.
+        A transaction that appends the fragments; it is not committed itself.
 
     Raises:
         SchemaMismatchError: the rows are incompatible with the table.

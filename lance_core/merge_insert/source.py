@@ -1,6 +1,6 @@
 """SourceRows: the rows of a merge's source, which can be read repeatedly: in order, or individually.
 
-The rows are held in memory up to a limit. Those that follow are in a temporary file, which is mapped into memory. The
+The rows are held in memory up to a limit. Further rows are in a temporary file, which is mapped into memory. The
 process releases the parts that it has read; the operating system keeps as much of the file as fits.
 """
 

@@ -7,9 +7,9 @@
     commit    Update: fragments without the rows that are replaced, and the new fragments
 
 Only key columns are read. If row ids are stable, a replaced row keeps its id; a fragment lists the ids of its first
-rows, so the new rows are read and written again in another order, and their first files are not used.
+rows, so the new rows are read and written again in another order, and the files of the given fragments are not used.
 
-Source: operation ``Update`` of pylance 14.0.2, which has no such verb.
+Source: operation ``Update`` of pylance 14.0.2, which has no such method.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class StagedUpsert:
     def commit(self, view: TableView, *, properties: Mapping[str, str], transaction_uuid: str) -> Upserted:
         """Plan the upsert on a version, and commit it.
 
-        If a version after the given one was created by the transaction with this UUID, the result has that version.
+        If the transaction with this UUID created a version after the given one, the result refers to that version.
 
         Args:
-            view: the version to base the plan on, at which or before which the transaction has not been committed.
+            view: the version to base the plan on; neither it nor an earlier version was created by the transaction.
             properties: the properties of the transaction.
             transaction_uuid: the UUID of the transaction.
 

@@ -1,4 +1,4 @@
-"""StagedSource: the rows of a merge's source in fragments that no version refers to, so that other processes read them.
+"""StagedSource: the rows of a merge's source in fragments that no version refers to, which other processes can read.
 
 If the rows have all columns of the table, they are written as rows to append: those that are added to the table then
 need not be written again. Otherwise, they are written like the rows of a new table.

@@ -237,7 +237,7 @@ def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def _entries_at(address: int) -> list[tuple[str, str]]:
-    """Read entries of the C data interface: a count, then length and bytes of each key and value, in native order."""
+    """Read entries of the C data interface: a count, then size and bytes of each key and value; native byte order."""
     texts = []
     count = ctypes.c_int32.from_address(address).value
     address += 4

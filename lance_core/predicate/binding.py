@@ -242,7 +242,7 @@ class Binder:
         dtype: pa.DataType | None,
         combine: Callable[..., Values],
     ) -> Expression:
-        """Compare an operand with each of the others. The operand is evaluated only once, even if nested."""
+        """Compare an operand with each of the others. The operand is evaluated only once."""
         if dtype is None:
             raise mismatch(node, operand, *others)
         tests: list[Callable[[Values, Values], Values]] = []

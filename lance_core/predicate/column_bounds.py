@@ -61,7 +61,7 @@ def _possible(
     num_groups: int,
     without_nan: frozenset[int],
 ) -> NDArray[np.bool_]:
-    """See :func:`may_match`; in the columns ``without_nan``, rows with NaN cannot match for another reason."""
+    """See :func:`may_match`; another part of the condition excludes rows with NaN in the columns ``without_nan``."""
     if isinstance(condition, AllOf | AnyOf):
         combine = np.logical_and if isinstance(condition, AllOf) else np.logical_or
         if isinstance(condition, AllOf):

@@ -2,7 +2,7 @@
 
 Expressions are parsed once, for batches of a schema, and planned for each batch, which takes about half a millisecond.
 A reusable plan would need a table that is implemented in Python, whose methods DataFusion calls from its own threads;
-these wait for Python's lock, and do not exist in a forked process.
+these threads wait for the interpreter's lock, and do not exist in a forked process.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _RAISED: Final = re.compile(r"PyErr \{ type: .*?, value: \w+\((?P<message>'(?:[^
 
 
 class SqlExpressions:
-    """SQL expressions on the columns of a schema, planned once and evaluated for many batches.
+    """SQL expressions on the columns of a schema, parsed once and evaluated for many batches.
 
     Attributes:
         paths: paths of the columns and struct members that the expressions read.
-        types: types in which these are evaluated, in the same order.
+        types: types in which the columns and members are evaluated, in the same order.
         schema: names and types of the results, and whether they may be null.
     """
 
@@ -104,7 +104,7 @@ class SqlExpressions:
         """Return the same expressions with results of other types.
 
         Raises:
-            InvalidInputError: a result cannot have its type, or a constant does not fit it.
+            InvalidInputError: a result cannot be converted to its type, or a constant is out of the range of the type.
         """
         names = self.schema.names
         expressions = [
@@ -161,14 +161,14 @@ def _is_nullable(schema: Schema, path: tuple[str, ...]) -> bool:
 
 @cache
 def session() -> datafusion.SessionContext:
-    """Return the context in which all expressions are evaluated; it knows no tables."""
+    """Return the context in which all expressions are evaluated; it contains no tables."""
     return new_context(_OPTIONS)
 
 
 def new_context(
     options: Mapping[str, str], runtime: datafusion.RuntimeEnvBuilder | None = None
 ) -> datafusion.SessionContext:
-    """Return a context that has the functions of JSON columns.
+    """Return a context with the functions for JSON columns.
 
     Args:
         options: options of DataFusion.
@@ -192,7 +192,7 @@ def lacks_threads() -> bool:
 def failure(error: BaseException) -> BaseException:
     """Return an error of DataFusion; raise other errors, such as an interrupt.
 
-    A panic in DataFusion, for example by a division of the greatest decimal, is not an ``Exception``.
+    A panic in DataFusion, for example caused by a division of the greatest decimal, is not an ``Exception``.
     """
     is_failure = isinstance(error, Exception) and not isinstance(error, MemoryError)
     if is_failure or type(error).__name__ == "PanicException":

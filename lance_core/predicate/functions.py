@@ -1,7 +1,7 @@
 """The functions that a predicate may call, and the arguments that they accept.
 
-A function is here if Arrow's results equal those of pylance for all arguments. DataFusion evaluates the others
-(``engine``).
+The module contains the functions for which Arrow's results equal those of pylance for all arguments. DataFusion
+evaluates the others (``engine``).
 """
 
 from __future__ import annotations

@@ -54,10 +54,10 @@ def calculated(left: JsonbValue, name: str, right: JsonbValue) -> JsonbValue:
 
 
 def signed(sign: str, value: JsonbValue) -> JsonbValue:
-    """Return a number with a sign before it.
+    """Apply a sign to a number.
 
     Raises:
-        InvalidInputError: the value is not a number, or its negative is out of range.
+        InvalidInputError: the value is not a number, or the result is out of range.
     """
     number = _operand(value)
     if sign == "+":
@@ -105,7 +105,7 @@ def _sort_key(value: JsonbValue, other: JsonbValue) -> tuple[str, object]:
 
 
 def _float_key(number: float) -> tuple[bool, float]:
-    """Return a key by which NaN equals itself, and is greater than all other numbers."""
+    """Return a sort key by which NaN equals itself, and is greater than all other numbers."""
     return math.isnan(number), 0.0 if math.isnan(number) else number
 
 

@@ -13,12 +13,12 @@
     operand     a path from $ or @, without filters; @ is the value that a filter tests
                 "text"  1  -1  .5  null  true  false
 
-A condition is true, false, or unknown; a filter keeps a value if its condition is true, and a condition that is a whole
-path gives true, false, or null. An array as operand stands for its items: a comparison is true if it is true for a pair
-of values. Values of different kinds are unequal; otherwise, comparing them is unknown, and so is comparing with an
-object. Numbers such as ``1.5`` are refused, as by pylance: only digits that begin with a point are a fraction.
+A condition is true, false, or unknown. A filter keeps a value if its condition is true; a path that consists of a
+condition returns true, false, or null. An array as an operand represents its items: a comparison is true if it is true
+for any pair of values. Values of different kinds are unequal; any other comparison of them is unknown, and so is any
+comparison with an object. Numbers such as ``1.5`` are rejected, as in pylance: a fraction must start with the point.
 
-**Source:** paths tested with pylance 14.0.2; the JSONB library of Databend, which it uses.
+**Source:** paths tested with pylance 14.0.2; the JSONB library of Databend, which pylance uses.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def matches_at(value: JsonbValue, path: str) -> list[JsonbValue]:
     """Return the values at a path, in the order of the document.
 
     Raises:
-        InvalidInputError: the path is invalid, is nested too deeply, or computes something that cannot be computed.
+        InvalidInputError: the path is invalid, is nested too deeply, or contains arithmetic that fails for a value.
     """
     return _compiled(path)(value, value)
 
@@ -84,7 +84,7 @@ def _compiled(path: str) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
-    """An expression: its values if it is a whole path, and its truth as a condition."""
+    """An expression: its values, if it is the whole path, and its result as a condition."""
 
     values: Values
     condition: Condition

@@ -97,8 +97,8 @@ class _Literals:
 
         Args:
             expression: the expression.
-            adapts: whether its literals take the types of the columns that they are compared with. Below NOT, IS and
-                other comparisons they do not.
+            adapts: whether its literals take the types of the columns that they are compared with. Inside NOT, IS, and
+                other comparisons, they do not.
         """
         rewrite = _REWRITES.get(expression.variant_name())
         return expression if rewrite is None else rewrite(self, expression, adapts)
@@ -153,7 +153,7 @@ class _Literals:
     def _beside(self, column: Expr, expression: Expr, *, adapts: bool) -> Expr:
         """Convert a literal, or the literals of a sum, to the type of a column with which it is compared.
 
-        Without ``adapts``, only zeros are converted, so that they are found to be zeros.
+        Without ``adapts``, only zeros are converted, so that they are recognized as zeros.
         """
         dtype = self._type(column)
         if dtype is None or not (adapts or (pa.types.is_floating(dtype) and _shown(expression) == "Int64(0)")):
@@ -224,7 +224,7 @@ def _not_distinct(left: Expr, right: Expr) -> Expr:
 
 
 def _zeros(expression: Expr) -> list[Expr]:
-    """Return both zeros for a literal zero that is a floating-point number; otherwise nothing."""
+    """Return -0.0 and 0.0 if the expression is a literal floating-point zero; otherwise, return an empty list."""
     zero = _FLOATS.get(_shown(expression)) if expression.variant_name() == "Literal" else None
     if zero is None:
         return []
@@ -255,7 +255,7 @@ def _sides(expression: Expr) -> tuple[Expr, str, Expr]:
 
 
 def _wrapped(part: Any) -> Expr:
-    """Wrap a part of an expression in its Python class, which the package omits."""
+    """Wrap a part of an expression in its Python class, which the ``datafusion`` package fails to do."""
     return part if isinstance(part, Expr) else Expr(part)
 
 

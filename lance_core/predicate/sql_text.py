@@ -151,7 +151,7 @@ class _Writer:
         return self._word(token) if kind in NAMES else self.source[token.start : token.end + 1]
 
     def _is_refused_operator(self, token: Token) -> bool:
-        """Return whether a token ends ``<=>``, or is a plus sign before a single operand."""
+        """Return whether a token ends ``<=>``, or is a unary plus sign."""
         before = self._tokens[self._index - 1] if self._index else None
         if token.token_type is TokenType.GT:
             return before is not None and before.token_type is TokenType.LTE and before.end + 1 == token.start

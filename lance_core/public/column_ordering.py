@@ -17,7 +17,8 @@ class ColumnOrdering:
 
     Attributes:
         column_name: name or dotted path of the column.
-        ascending: whether the smallest value comes first. NaN is greater than all numbers, and 0.0 than -0.0.
+        ascending: whether the smallest value comes first. NaN is greater than all numbers, and 0.0
+            is greater than -0.0.
         nulls_first: whether nulls come first; otherwise, they come last. This does not depend on ``ascending``.
     """
 

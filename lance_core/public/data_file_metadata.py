@@ -23,7 +23,7 @@ _COLUMNS: Final = listed(whole(-1, 2**31))
 
 
 class _Handle(Protocol):
-    """A handle to a dataset, whose class is defined in a package below this one."""
+    """A handle to a dataset, whose class is defined in a package that imports this one."""
 
     @property
     def view(self) -> Any: ...

@@ -145,7 +145,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
 
 
 def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: Any) -> Any:
-    """Return the JSON form of a sequence; the value of ``column`` is for a sequence stored in a hidden column."""
+    """Return the JSON form of a sequence, which is ``column`` if the sequence is stored in a hidden column."""
     arm = message.WhichOneof(oneof)
     if arm is None:
         return None

@@ -36,7 +36,7 @@ class IndexCoverage:
         uuids: ids of the segments.
         size_bytes: total size of the files in bytes; None if it was not recorded for every segment.
         is_known: False if the manifest does not record which fragments the index covers, or if the records cannot be
-            read; the index then counts as covering all of them.
+            read; the index then counts as covering all fragments.
         indexed_rows: number of live rows in the covered fragments.
         unindexed_rows: number of live rows in the other fragments.
         unindexed_fragments: ids of the fragments that the index does not cover, in the order of the manifest.

@@ -1,4 +1,4 @@
-"""``nullable``: adds validity to another encoding, in the form that the nulls of the page require.
+"""``nullable``: adds validity to another encoding, in one of three forms.
 
 ::
 

@@ -122,7 +122,7 @@ def _encode_plain(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
 
 
 def _few_values(array: pa.Array) -> tuple[pa.Array, NDArray[np.uint8]] | None:
-    """Return the distinct values in order of first occurrence, and each row's item index plus one, or 0 for nulls."""
+    """Return the distinct values in order of first occurrence, and each row's index in them plus one (0 for nulls)."""
     if len(array) < _DICTIONARY_ROWS:
         return None
     for num_rows in _SAMPLE_ROWS:

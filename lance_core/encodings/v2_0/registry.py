@@ -1,7 +1,7 @@
 """The table of page encodings of format 2.0; only this module selects an encoding by the field set in the oneof.
 
-Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm of ``ArrayEncoding.array_encoding``; a test compares
-them with the oneof.
+Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm (field) of the oneof ``ArrayEncoding.array_encoding``;
+a test compares them with the oneof.
 
 Source: ``lance.encodings.ArrayEncoding``.
 """
@@ -82,11 +82,11 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def selected_arm(encoding: pb20.ArrayEncoding) -> str:
-    """Return the name of the arm that is set.
+    """Return the name of the oneof field that is set.
 
     Raises:
-        CorruptDataError: no arm is set.
-        UnsupportedEncodingError: the arm does not exist in this library's version of the protocol, or is rejected.
+        CorruptDataError: no field is set.
+        UnsupportedEncodingError: the field does not exist in this library's version of the format, or is rejected.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
@@ -124,7 +124,7 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
 
     Raises:
         CorruptDataError: the page is inconsistent or does not match the type.
-        UnsupportedEncodingError: the arm is not supported.
+        UnsupportedEncodingError: the encoding is not supported.
     """
     arm = selected_arm(encoding)
     known = ARMS.get(arm)

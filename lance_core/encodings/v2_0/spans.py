@@ -32,7 +32,7 @@ class Spans:
         starts: start of each run, (num_spans,) int64; at least one run.
         stops: end of each run, (num_spans,) int64.
         total: sum of the lengths of the runs.
-        are_offsets: whether the runs only locate other bytes, so that a reader of individual rows caches them.
+        are_offsets: whether the runs contain offsets of other bytes; readers of individual rows cache such runs.
     """
 
     starts: NDArray[np.int64]
@@ -121,7 +121,7 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """Return the runs in a larger unit, ``unit`` positions each, extended to whole units."""
+        """Return the runs in units of ``unit`` positions, extended to whole units."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
             # Neighboring runs may be in the same unit.

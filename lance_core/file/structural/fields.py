@@ -223,7 +223,7 @@ class StructuralSource:
         return ranges
 
     def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return where the values of partly read pages may be that have not been read before."""
+        """Return the ranges that may contain the requested parts of pages that are read for the first time."""
         return [
             _share(buffer, part.start, part.stop, part.num_slots)
             for part in cast("PageSegment", segment).slices
@@ -277,7 +277,7 @@ class StructuralSource:
 
 
 def _share(buffer: ByteRange, start: int, stop: int, num_slots: int) -> ByteRange:
-    """Return the part of a buffer that contains some slots if all slots have the same size, and a bit more."""
+    """Return the part of a buffer that contains some slots if all slots have the same size, plus a margin."""
     first = buffer.num_bytes * start // num_slots - _GUESS_BYTES
     last = buffer.num_bytes * stop // num_slots + _GUESS_BYTES
     return ByteRange(buffer.start + max(first, 0), min(buffer.start + last, buffer.stop))

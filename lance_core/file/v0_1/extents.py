@@ -28,7 +28,7 @@ _MAX_GAP_BYTES: Final = 8 * 1024
 class Extents:
     """The parts of one file that are in memory, extended as spans are requested. Not safe for concurrent use.
 
-    Several readings may be interleaved, so that they share requests.
+    Several reads may be interleaved, so that they share requests.
     """
 
     __slots__ = ("_parts", "_rounds")
@@ -48,7 +48,7 @@ class Extents:
         Args:
             starts: start positions in the file, shape (num_spans,).
             stops: end positions in the file, none of them less than its start; shape (num_spans,).
-            are_offsets: whether the spans only locate other bytes, so that a reader of individual rows caches them.
+            are_offsets: whether the spans contain offsets of other bytes; readers of individual rows cache such spans.
         """
         absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():

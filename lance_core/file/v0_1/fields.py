@@ -154,7 +154,7 @@ class LegacyFieldSource:
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
     def guessed_offsets(self, rows: NDArray[np.int64]) -> list[ByteRange]:
-        """Return the offsets of the items that rows have if all lists of a batch have the same number of items."""
+        """Return where the offsets of the rows' items would be if all lists of a batch had the same length."""
         return self._metadata.pages.guessed_offsets(self._field, self._runs(rows, rows + 1))
 
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:

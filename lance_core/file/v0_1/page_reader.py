@@ -119,7 +119,7 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def guessed_offsets(self, field: Field, runs: Runs) -> list[ByteRange]:
-        """Return where the offsets of items are if all lists of a batch have the same number of items."""
+        """Return where the offsets of items would be if all lists of a batch had the same length."""
         if field.is_struct:
             return [each for child in field.children for each in self.guessed_offsets(child, runs)]
         if not field.is_list:
@@ -130,7 +130,7 @@ class PageReader:
         return self._offsets(item, Runs(runs.batches, starts, np.minimum(starts + 1, num_items)).filled())
 
     def _offsets(self, field: Field, runs: Runs) -> list[ByteRange]:
-        """Return the ranges of the offsets of some rows, and of their items as :meth:`guessed_offsets` does."""
+        """Return the ranges of the offsets of some rows, and the guessed ranges of the offsets of their items."""
         if field.is_struct:
             return [each for child in field.children for each in self._offsets(child, runs)]
         dtype = arrow_type(field)

@@ -130,10 +130,10 @@ def _members(field: Field) -> list[pa.Field]:
 def batch_statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, ColumnStatistics]:
     """Return what is known about the values in every batch, so that a filter can skip batches.
 
-    It applies to the values as they are read back from the file. The recorded statistics describe the rows as they were
-    written, which may differ: the format cannot store nulls of most types, so a null may be read back as a value, and
-    pylance stores the bytes that a null string has in memory, which are then its value. The bounds of a batch are
-    therefore used only if the batch was written without nulls.
+    The result applies to the values as they are read back from the file. The recorded statistics describe the rows as
+    they were written, which may differ: the format cannot store nulls of most types, so a null may be read back as a
+    value, and pylance stores the bytes that a null string has in memory, which are then its value. The bounds of a
+    batch are therefore used only if the batch was written without nulls.
 
     Args:
         metadata: the open file.

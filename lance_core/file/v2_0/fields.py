@@ -197,7 +197,7 @@ class _Source:
         return [joined(arrays).take(pa.array(np.cumsum(np.concatenate(([0], steps != 0)))))]
 
     def guessed_offsets(self, rows: NDArray[np.int64]) -> list[ByteRange]:
-        """Return the offsets of the items that rows have if all lists of a page have the same number of items."""
+        """Return where the offsets of the rows' items would be if all lists of a page had the same length."""
         if not len(rows) or not self._node.below:
             return []
         guessed = self._node.guessed_offsets(Spans.of_points(np.unique(rows)))

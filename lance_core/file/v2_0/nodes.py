@@ -56,7 +56,7 @@ class Node(Protocol):
         """Decode rows as consecutive arrays; if there are no rows, return one empty array."""
 
     def guessed_offsets(self, rows: Spans) -> Iterable[Steps[Any]]:
-        """Return decoders of the items that the rows have if all lists of a page have the same number of items."""
+        """Return decoders of the items that the rows would have if all lists of a page had the same length."""
 
 
 @dataclass(frozen=True, slots=True)
