@@ -123,7 +123,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     it. Those that treat it as a Dataset read only the columns that they need, and only the rows that match their
     filters.
 
-    The arguments are those of :func:`dataset`, except ``asof``. A lock is not pickled with the handle.
+    The arguments are those of :func:`dataset`, except ``asof``. ``commit_lock`` is not pickled with the handle.
 
     Args:
         uri: location of the dataset.
@@ -268,8 +268,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def io_stats_snapshot(self) -> IOStats:
         """Return the requests and bytes read and written since the last call to :meth:`io_stats_incremental`.
 
-        They are counted in the store of the dataset. Handles with the same session share the counters of their store;
-        those of base paths are included.
+        The counters cover the store of the dataset and the stores of its base paths. Handles with the same session
+        share the counters of their store.
         """
         return self._view.locator.counters.snapshot()
 
@@ -595,7 +595,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             include_deleted_rows: whether to return deleted rows too, with null as ``_rowid`` and ``_rowaddr``. Limit,
                 offset, and filter apply to them as to other rows. Possible only if ``_rowid`` is returned.
             io_buffer_size: maximum number of encoded bytes to read ahead of the consumer; None means the value of the
-                environment variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB, in object stores 64 MiB.
+                environment variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB (64 MiB in object stores).
             use_stats: whether to skip rows that, according to the statistics of files in format 0.1, cannot match the
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
@@ -619,9 +619,10 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             scan_stats_callback: a function that receives ``ScanStatistics`` after the last batch; its errors are
                 logged. Counting rows does not call it.
 
-        The order of the rows depends only on ``order_by``, and how columns are read only on the number of matching
-        rows. ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are therefore
-        checked, but have no effect. The arguments for indices have no effect either. All other arguments are rejected.
+        The order of the rows depends only on ``order_by``, and the way columns are read depends only on the number of
+        matching rows. ``scan_in_order``, ``late_materialization``, ``batch_readahead``, and ``fragment_readahead`` are
+        therefore checked, but have no effect. The arguments for indices have no effect either. All other arguments are
+        rejected.
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
@@ -906,8 +907,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def sql(self, sql: str) -> SqlQueryBuilder:
         """Prepare a SQL query on the rows of this version.
 
-        The query may be any statement that DataFusion executes and that only reads, with self-joins, aggregates, window
-        functions, and subqueries; ``explain`` and ``describe`` are also possible. It is executed by
+        The query may be any read-only statement that DataFusion can execute, including self-joins, aggregates, window
+        functions, subqueries, ``explain``, and ``describe``. It is executed by
         ``.build().to_batch_records()`` or ``.build().to_stream_reader()``.
 
         Names that are not quoted are converted to lower case. Sorts, joins, and aggregates may use 1 GiB of memory, or
@@ -1187,13 +1188,13 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 order of the rows. A ``pa.Field``, list of ``pa.Field`` or ``pa.Schema`` describes columns of nulls,
                 which must be nullable; metadata of the schema is added to that of the table. If a struct has the name
                 of an existing struct, its members are added to that struct.
-            read_columns: columns that a function is given, including ``_rowid`` and ``_rowaddr``; None for all columns
+            read_columns: columns that a function receives, including ``_rowid`` and ``_rowaddr``; None for all columns
                 of the table.
             reader_schema: the schema of an iterable of batches; None for that of the first batch.
             batch_size: maximum number of rows in the batches from which values are computed; None for 8192.
 
         Raises:
-            InvalidTypeError: ``transforms`` is none of these, or a function fails for the first row.
+            InvalidTypeError: ``transforms`` has an unsupported type, or a function fails for the first row.
             InvalidInputError: a column has an invalid name, or is not nullable and has no values; an expression is
                 invalid, a function fails, or the number of values differs from the number of rows.
             SchemaMismatchError: the table already has one of the columns, or a function returns columns that do not
@@ -1232,11 +1233,11 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
         Raises:
             InvalidTypeError: the type of ``data_obj`` is not supported.
-            SchemaMismatchError: a key does not exist, the types of the keys differ, or the table already has one of the
-                columns.
+            SchemaMismatchError: a key column does not exist, the types of the keys differ, or the table already has one
+                of the columns.
             InvalidInputError: ``data_obj`` has no column besides the key, or a column must not contain nulls, but some
                 rows have no value.
-            NotSupportedError: keys cannot have this type, the table cannot store a type, or has format 0.1.
+            NotSupportedError: keys cannot have this type, or the table cannot store a type or has format 0.1.
             TooMuchWriteContentionError: every attempt conflicted with another writer.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
@@ -1792,9 +1793,9 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """Add base paths (additional locations to which files of this table can be written), or change existing ones.
 
         Args:
-            new_bases: the base paths; a base path without an id gets the next id. One with the id of an existing base
-                path replaces it: its files, which must have been copied, are then read from the new location. Earlier
-                versions keep the old location.
+            new_bases: the base paths; a base path without an id gets the next id. A base path with the id of an
+                existing one replaces it; the files, which must have been copied, are then read from the new location.
+                Earlier versions keep the old location.
             transaction_properties: properties to record in the transaction.
 
         Returns:

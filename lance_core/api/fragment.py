@@ -103,7 +103,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
         Args:
             dataset_uri: location of the dataset to which the fragment will be added.
-            data: the rows, all of which are written to one data file; at least one.
+            data: the rows (at least one), all of which are written to one data file.
             fragment_id: the id of the fragment in the result; None means 0.
             schema: as for :func:`lance_core.write_fragments`, as are the other arguments.
 
@@ -137,7 +137,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
         Args:
             filename: path of the file, relative to ``data/``.
-            dataset: the dataset, whose columns the file must all contain.
+            dataset: the dataset; the file must contain all of its columns.
             fragment_id: the id of the fragment in the result.
 
         Raises:
@@ -442,7 +442,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         Args:
             value_func: the new columns: a dict of SQL expressions, a function, or a stream of batches, whose rows are
                 those of this fragment that are not deleted.
-            columns: columns that a function is given, as ``read_columns`` of :meth:`LanceDataset.add_columns`.
+            columns: columns that a function receives; see ``read_columns`` of :meth:`LanceDataset.add_columns`.
             batch_size: as for :meth:`LanceDataset.add_columns`.
             reader_schema: as for :meth:`LanceDataset.add_columns`.
 
@@ -537,7 +537,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
     def open_session(
         self, columns: list[str] | dict[str, str] | None = None, with_row_address: bool | None = None
     ) -> FragmentSession:
-        """Return a session for repeated takes of the same columns, which plans them once.
+        """Return a session for repeated takes of the same columns; the read is planned only once.
 
         Args:
             columns: names or dotted paths; None means all columns of the table. A dict maps names to SQL expressions.

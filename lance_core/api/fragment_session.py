@@ -1,4 +1,4 @@
-"""FragmentSession: reads rows of one fragment repeatedly; the columns are planned once."""
+"""FragmentSession: reads rows of one fragment repeatedly; the read is planned only once."""
 
 from __future__ import annotations
 

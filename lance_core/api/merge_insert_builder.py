@@ -72,14 +72,14 @@ class MergeInsertBuilder(PylanceClass):
         self._target_all_bases: bool | None = None
 
     def when_matched_update_all(self, condition: str | None = None) -> Self:
-        """Update rows of the dataset that match a row of the source: its columns replace theirs.
+        """Update rows of the dataset that match a row of the source, with the values of that row.
 
         The updated rows are moved to the end of the dataset.
 
         Args:
             condition: SQL text; only rows for which it is true are updated. Columns of the dataset have the prefix
                 ``target.``, and columns of the source the prefix ``source.``. Rows for which it is not true still
-                count as matched, so that they are not inserted.
+                count as matched, and are not inserted.
         """
         if condition is not None:
             checked_text("condition", condition)
@@ -224,8 +224,8 @@ class MergeInsertBuilder(PylanceClass):
 
         Raises:
             InvalidInputError: the merge would not change any row, or the source cannot be read.
-            InvalidMergeError: a condition is invalid, a row matches although that was declared an error, or several
-                rows of the source match the same row of the dataset.
+            InvalidMergeError: a condition is invalid, a row matches although :meth:`when_matched_fail` was called,
+                or several rows of the source match the same row of the dataset.
             SchemaMismatchError: the source lacks a key column, or is incompatible with the dataset.
             NotSupportedError: the dataset or part of a condition is not supported.
             IncompatibleTransactionError: another writer replaced the dataset in the meantime.

@@ -148,7 +148,7 @@ class ScannerBuilder:
         return self
 
     def fast_search(self, flag: bool) -> Self:
-        """Set whether to search only indexed fragments; True is not supported if there is a search."""
+        """Set whether to search only indexed fragments; True cannot be combined with :meth:`nearest`."""
         return self._with(fast_search=flag)
 
     def prefilter(self, prefilter: bool) -> Self:

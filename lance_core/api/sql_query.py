@@ -92,7 +92,7 @@ class SqlQuery(PylanceClass):
         """Execute the query, and return its result.
 
         Raises:
-            InvalidInputError: the query is invalid, does not only read, cannot be evaluated for a row, or needs too
+            InvalidInputError: the query is invalid or not read-only, cannot be evaluated for a row, or needs too
                 much memory.
             NotSupportedError: the process was forked from one that used DataFusion.
         """
@@ -102,7 +102,7 @@ class SqlQuery(PylanceClass):
         """Execute the query, and return its result as a stream; rows are read when they are requested.
 
         Raises:
-            InvalidInputError: the query is invalid, or does not only read. While rows are read: it cannot be evaluated
+            InvalidInputError: the query is invalid or not read-only. While rows are read: the query cannot be evaluated
                 for a row, or needs too much memory.
             NotSupportedError: the process was forked from one that used DataFusion.
         """

@@ -14,7 +14,7 @@ types with the same names, Arrow continues to use those.
 ===================  ===================================================================
 ``bfloat16``         the scalar, the array and the type of bfloat16 numbers
 ``pandas_bfloat16``  the same numbers as pandas extension arrays; requires pandas
-``casts``            ``cast``, which also converts from and to bfloat16
+``casts``            ``cast``, which also converts to and from bfloat16
 ``images``           arrays of image URIs, of encoded images, and of pixels
 ``image_codecs``     decodes and encodes images with Pillow, if the caller has no codec
 ``image_files``      reads the files that URIs refer to

@@ -3,7 +3,7 @@
 A value is stored as ``fixed_size_binary(2)``, in little-endian order: the upper half of a float32. Conversion from
 float32 rounds to nearest, ties to even; conversion to float32 is exact.
 
-Numpy has no such type. Only conversions from and to numpy arrays require the package ``ml_dtypes``, which has one.
+NumPy has no such type. Only conversions to and from NumPy arrays require the package ``ml_dtypes``, which has one.
 
 **Source:** ``lance.arrow`` of pylance 14.0.2. Its ``to_numpy`` ignores the bounds of a slice; the one in this module
 does not.
@@ -69,7 +69,7 @@ class BFloat16:
         return cls(float(floats_of_bits(np.frombuffer(bytes, "<u2"))[0]))
 
     def as_float(self) -> float:
-        """Return the number as a Python float, which is exact."""
+        """Return the number as a Python float; the conversion is exact."""
         return self._value
 
     def __float__(self) -> float:

@@ -1,4 +1,4 @@
-"""Casts of Arrow arrays, from and to bfloat16 as well.
+"""Casts of Arrow arrays, including casts to and from bfloat16.
 
 **Source:** ``lance.arrow.cast`` of pylance 14.0.2, which refuses nulls, ignores the bounds of slices, and drops the
 nulls of lists. This function handles all of these correctly.
@@ -28,7 +28,7 @@ _ALIASES: Final = ("bfloat16", "bf16")
 
 
 def cast(arr: pa.Array, target_type: pa.DataType | str, *args: Any, **kwargs: Any) -> pa.Array:
-    """Cast an array to another type, like :func:`pyarrow.compute.cast`, but also from and to bfloat16.
+    """Cast an array to another type, like :func:`pyarrow.compute.cast`, but also to and from bfloat16.
 
     Args:
         arr: the array, or a chunked array.

@@ -175,7 +175,7 @@ class EncodedImageArray(ImageArray):
 
 
 class FixedShapeImageTensorArray(ImageArray):
-    """An array of images of the same shape, as their pixels."""
+    """An array of images of the same shape, stored as pixels."""
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Return a numpy array whose first dimension is the number of images."""

@@ -52,7 +52,7 @@ def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterat
 
 
 def _row_bytes(array: pa.Array, field: Field) -> NDArray[np.float64]:
-    """Return the total size of the blob values in each slot, in bytes; the shape is (len(array),)."""
+    """Return the total size of the blob values in each entry, in bytes; the shape is (len(array),)."""
     if field.is_blob:
         return _value_bytes(array)
     total = np.zeros(len(array), np.float64)

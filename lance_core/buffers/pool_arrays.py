@@ -1,4 +1,4 @@
-"""Numpy arrays in Arrow's memory pool, which keeps freed memory for the next arrays.
+"""NumPy arrays in Arrow's memory pool, which keeps freed memory for the next arrays.
 
 The allocator of numpy returns the memory of arrays of 1 to 4 MiB to the operating system as soon as they are freed.
 Obtaining memory page by page takes longer than filling it.

@@ -45,5 +45,5 @@ class SharedPool:
             return self._pool
 
     def _forget(self) -> None:
-        """Drop the pool in a forked process, which does not have its threads."""
+        """Drop the pool in a forked process, which does not have the threads of the pool."""
         self._pool = None

@@ -154,14 +154,14 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
 
 
 def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
-    """Return whether a branch descends from the line with these forks; True if that is unknown."""
+    """Return whether a branch descends from the line with the forks ``own``; True if this cannot be determined."""
     if record is None or not record.forks:
         return True
     return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
 def _that_count(branch: str, names: list[ManifestName], tags: set[tuple[str | None, int]]) -> list[ManifestName]:
-    """Return the versions of a branch; detached versions only if a tag refers to them, or if there are no others."""
+    """Return the versions of a branch that count; detached ones count only if tagged, or if there are no others."""
     found = [name for name in names if not is_detached_version(name.version) or (branch, name.version) in tags]
     return found or names
 

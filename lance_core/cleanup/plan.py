@@ -1,4 +1,4 @@
-"""CleanupPlan: lists every file below a table's root, and whether the file is kept or removed.
+"""CleanupPlan: lists every file below a table's root, and records whether the file is kept or removed.
 
 The explanation and the removal use the same plan. A plan describes the table at one point in time. When the plan is
 executed, files to which references have been added since are kept.

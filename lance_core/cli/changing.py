@@ -1,7 +1,7 @@
 """The commands that create versions or remove files: ``restore``, ``plan``, and ``apply``.
 
 A plan is a JSON document, which ``apply`` executes later, perhaps after somebody has read it. If the dataset has
-changed so that the plan would do something else or undo a change, ``apply`` refuses to execute it.
+changed in such a way that the plan would have a different effect or undo a change, ``apply`` does not execute it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ __all__ = ["shown_progress"]
 
 @contextmanager
 def shown_progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar while the block runs, if standard error is a terminal.
+    """Show a progress bar while the ``with`` block runs, if standard error is a terminal.
 
     Args:
         what: what is counted.

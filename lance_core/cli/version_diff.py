@@ -25,7 +25,7 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The differences of two versions in one kind of item, such as fields or fragments.
+    """The differences between two versions in one kind of item, such as fields or fragments.
 
     Attributes:
         added: the names of the items that only the later version has.
@@ -69,7 +69,7 @@ class VersionDiff:
         rows_removed: number of rows whose ids only the earlier version has.
         rows_updated: number of rows that were updated between the versions and that both have; None if the table has no
             stable row ids, so that each updated row counts as a removed row and an added one.
-        changes: the changes of other things: fields of the schema, fragments, configuration, table metadata, indices.
+        changes: the changes to other items: fields of the schema, fragments, configuration, table metadata, indices.
     """
 
     before: int
@@ -82,7 +82,7 @@ class VersionDiff:
     changes: dict[str, Changes]
 
     def document(self) -> dict[str, Any]:
-        """Return the attributes; changes are attributes of their own."""
+        """Return the attributes as a dictionary, with each of the changes as a separate entry."""
         values = asdict(self)
         return {**values, **values.pop("changes")}
 

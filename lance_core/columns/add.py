@@ -1,8 +1,8 @@
-"""Adds columns to a table: columns of nulls by a commit of metadata only, others by additional data files.
+"""Adds columns to a table: all-null columns by a metadata-only commit, others by additional data files.
 
 ::
 
-    fragments    nulls: unchanged, because a file without a nullable column stands for nulls
+    fragments    nulls: unchanged, because a nullable column that no file contains is read as null
                  values: an additional file for each fragment
     schema       the new fields after the others, with ids that no field or file has used
     operation    Merge, which lists all fragments
@@ -51,7 +51,7 @@ __all__ = ["AddedColumns", "add_computed_columns", "add_null_columns", "add_to_f
 
 
 def null_columns(transforms: object) -> pa.Schema | None:
-    """Return the columns of nulls that the first argument of ``add_columns`` describes; None if it describes values."""
+    """Return the all-null columns that the first argument of ``add_columns`` describes; None if it describes values."""
     if isinstance(transforms, pa.Schema):
         return transforms
     fields = [transforms] if isinstance(transforms, pa.Field) else transforms
@@ -73,7 +73,7 @@ def add_null_columns(view: TableView, columns: pa.Schema, properties: Mapping[st
         InvalidSchemaError: a name is repeated, reserved, or not valid.
         SchemaMismatchError: the table already has one of the columns.
         UnsupportedVersionError: files of the table's version cannot store one of the columns.
-        NotSupportedError: the table has format 0.1, or an earlier format than 2.2 and one of the columns adds members
+        NotSupportedError: the table has format 0.1, or a format earlier than 2.2 and one of the columns adds members
             to a struct.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -102,7 +102,7 @@ def add_computed_columns(
         InvalidSchemaError: a name is repeated, reserved, or not valid.
         SchemaMismatchError: the table already has one of the columns, or a function returns other columns.
         UnsupportedVersionError: files of the table's version cannot store one of the columns.
-        NotSupportedError: the table has format 0.1, or an earlier format than 2.2 and one of the columns adds members
+        NotSupportedError: the table has format 0.1, or a format earlier than 2.2 and one of the columns adds members
             to a struct.
         TooMuchWriteContentionError: every attempt conflicted with another writer, or the first attempt did, and the
             values come from a stream, which cannot be read again.
@@ -228,7 +228,7 @@ def _extended(manifest: Manifest, added: Schema) -> Schema:
 def _with_added(
     before: Sequence[Field], added: Sequence[Field], new_ids: Iterator[int], path: tuple[str, ...] = ()
 ) -> tuple[Field, ...]:
-    """Return the fields, extended by new members of structs, and followed by the new fields; ids are depth first."""
+    """Return the fields, extended by new members of structs, then the new fields; ids are assigned depth first."""
     new = {field.name: field for field in added}
     kept = [_with_members(field, new.pop(field.name, None), new_ids, (*path, field.name)) for field in before]
     return (*kept, *(_with_ids(field, new_ids) for field in new.values()))

@@ -96,7 +96,7 @@ class _Plan:
         schema: the new schema.
         required: paths of the columns that become required, and so must not contain nulls.
         before: the columns that are rewritten.
-        after: the same columns with new types, and new ids where values are cast; without fields if none are.
+        after: the same columns with new types, and new ids where values are cast; without fields if no values are cast.
     """
 
     schema: Schema
@@ -111,7 +111,7 @@ def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableV
     Args:
         view: the version on which the first attempt is based.
         alterations: the changes; paths refer to the columns before all changes. If a property of a column is changed
-            twice, the last change holds.
+            twice, the last change applies.
 
     Raises:
         InvalidTypeError: a change is not a dictionary, or a value has the wrong type.

@@ -1,7 +1,7 @@
 """ColumnFiles: writes the data files of new columns, one file for each fragment, and commits them.
 
-A file contains a value for every physical row of its fragment; those of deleted rows are arbitrary. The fragment keeps
-its other files; columns that are replaced remain in them until the fragment is compacted.
+A file contains a value for every physical row of its fragment; the values of deleted rows are arbitrary. The fragment
+keeps its other files; columns that are replaced remain in them until the fragment is compacted.
 
 If another writer commits first, the change is planned again on the latest version. Files of fragments that have not
 changed are kept for the next attempt. After a failure or an interrupt, the files are removed, unless a version may
@@ -106,7 +106,7 @@ class ColumnFiles:
         self._written |= written
 
     def written(self) -> dict[tuple[str, Schema], DataFile]:
-        """Return all files, by the ``content_key`` of the fragment and the columns."""
+        """Return all files, keyed by the ``content_key`` of the fragment and the columns."""
         return dict(self._written)
 
     def paths(self) -> tuple[str, ...]:

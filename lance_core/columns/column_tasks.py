@@ -1,4 +1,4 @@
-"""ColumnTasks: columns whose values are computed by tasks for other processes, and added in one version.
+"""ColumnTasks: columns whose values are computed by tasks in other processes, and that are added in one version.
 
 ::
 
@@ -52,7 +52,7 @@ class ColumnTask:
         read_version: the version on which the plan is based.
         fragment_ids: the fragments.
         transforms: maps the names of columns to SQL expressions, or a function that computes the columns of a batch.
-        read_columns: the columns that a function is given; None for all.
+        read_columns: the columns that a function receives; None for all.
         batch_size: maximum number of rows for which the values are computed at a time; None for the default.
     """
 
@@ -103,7 +103,7 @@ class ColumnTasks:
         dataset: a handle to the version on which the first attempt is based.
         transforms: maps the names of columns to SQL expressions, or a function that computes the columns of a batch. If
             it is a function without a declared schema, it is called for a row to determine the columns.
-        read_columns: the columns that a function is given; None for all.
+        read_columns: the columns that a function receives; None for all.
         batch_size: maximum number of rows for which the values are computed at a time; None for the default.
 
     Raises:

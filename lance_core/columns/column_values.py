@@ -72,7 +72,7 @@ def column_values(
 
     Args:
         transforms: as for ``add_columns``, as are the following arguments.
-        read_columns: columns that a function is given.
+        read_columns: columns that a function receives.
         reader_schema: the schema of an iterable of batches.
         batch_size: maximum number of rows in a batch.
         of_all_fragments: whether the values of all fragments are needed, one after the other, so that several

@@ -1,4 +1,4 @@
-"""Drops columns of a table, by a commit of metadata only.
+"""Drops columns of a table by a metadata-only commit.
 
 ::
 
@@ -8,8 +8,8 @@
 
 If other writers have committed since, the columns are dropped from the latest version.
 
-Source: ``drop_columns`` of pylance 14.0.2, which reports the conflict instead, and up to format 2.1 drops a whole list
-for one member of its items.
+Source: ``drop_columns`` of pylance 14.0.2, which reports the conflict instead, and, up to format 2.1, drops a whole
+list if one member of its items is dropped.
 """
 
 from __future__ import annotations

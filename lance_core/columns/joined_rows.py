@@ -136,7 +136,7 @@ class JoinedRows:
 
 
 class JoinedColumns:
-    """The values of columns that a left join adds: nulls for rows whose keys the data does not have.
+    """The values of columns that a left join adds: nulls for rows whose keys do not occur in the data.
 
     Args:
         rows: the right side of the join.
@@ -154,7 +154,7 @@ class JoinedColumns:
         """Return the new columns.
 
         Raises:
-            SchemaMismatchError: the table has no such key, or already has one of the columns.
+            SchemaMismatchError: the table has no such key column, or already has one of the columns.
         """
         repeated = next((name for name in self._rows.schema.names if name in view.schema.names), None)
         if repeated is not None:
@@ -187,7 +187,7 @@ class _LastRows:
     """The last row with each key.
 
     Args:
-        keys: the keys, in parts of the same type; at least one. Rows are numbered from 0.
+        keys: the keys, in at least one part; all parts have the same type. Rows are numbered from 0.
     """
 
     def __init__(self, keys: Sequence[pa.Array]) -> None:

@@ -111,7 +111,7 @@ def _columns(view: TableView, given: pa.Schema) -> Schema:
 def _find(
     view: TableView, fragment: Fragment, rows: JoinedRows, left_on: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Return the row for each row that is not deleted, and the positions of those that have one."""
+    """Return the number of the counterpart of each live row, and the positions of the rows that have a counterpart."""
     found, positions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)]
     scanner = LanceScanner(view.source_of(fragment), columns=[left_on], with_row_address=True)
     for batch in scanner.to_batches():

@@ -214,7 +214,7 @@ def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
 
 
 def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
-    """Return whether the manifest may contain the path of a data file, without decoding it; False is certain."""
+    """Return whether the encoded manifest may contain the path of a data file; False means that it does not."""
     paths = [file.path.encode() for fragment in fragments for file in fragment.message.files]
     if len(paths) > _MAX_SEARCHES:
         return True

@@ -179,7 +179,7 @@ def commit_change(
 def commit_requested(
     destination: Destination, requested: PublicTransaction, options: CommitOptions, *, detached: bool
 ) -> TableView:
-    """Commit the transaction of a user, and return a view of the version that it created, now or earlier.
+    """Commit a user's transaction, and return a view of the version that it created, now or earlier.
 
     Args:
         destination: the dataset.

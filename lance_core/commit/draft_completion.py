@@ -6,7 +6,8 @@ Content                      Completed for
 hidden columns               operations that move rows whose ids or versions are stored in data files
 version of the data files    a table that starts without data files
 dictionaries                 tables in format 0.1, see below
-row counts of fragments      versions based on one of an early release (:mod:`~lance_core.scan.early_fragments`)
+row counts of fragments      versions based on a version that an early release wrote; see
+                             :mod:`~lance_core.scan.early_fragments`
 ===========================  =======================================================================================
 
 In a table in format 0.1, every data file contains a copy of the values of a dictionary column, the manifest contains
@@ -71,7 +72,7 @@ class DraftCompletion:
         self._dictionaries: dict[int, list[pa.Array]] | None = None
 
     def build(self, attempts: OptimisticCommit | DetachedCommit, current: Manifest) -> ManifestDraft:
-        """Let a commit build a draft; fetch the hidden columns that it needs, which are usually none.
+        """Let a commit build a draft; fetch hidden columns if the draft needs any, which is rare.
 
         Args:
             attempts: the commit.

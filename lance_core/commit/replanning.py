@@ -75,7 +75,7 @@ class Replanning:
             with attempts as view:
                 return commit(plan(view))
 
-    A conflict does not leave the ``with`` block, unless a limit is reached.
+    The error for a conflict does not leave the ``with`` block, unless a limit is reached.
 
     Args:
         view: the version on which the first attempt is based.

@@ -181,7 +181,7 @@ def commit_plan(
         options: the options of the commit; those that follow from the view and the plan are added.
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction; a new one if None.
-        written: fragments whose deletion files other processes have already written, by id.
+        written: fragments whose deletion files other processes have already written, keyed by id.
 
     Raises:
         RetryableCommitConflictError: the change must be planned again.

@@ -103,7 +103,7 @@ class DeleteTasks:
     def searches(
         self, dataset: Handle, num_tasks: int = 1, new_fragments: Iterable[FragmentMetadata] = ()
     ) -> list[DeleteSearch]:
-        """Return the tasks that search what has not been searched yet; none if nothing is left to search.
+        """Return the tasks for the fragments that have not been searched yet; none if there are no such fragments.
 
         Args:
             dataset: a handle to the version to plan on.
@@ -131,7 +131,7 @@ class DeleteTasks:
             self._changed |= {fragment.id: fragment for fragment in found.changed}
 
     def take_changed(self) -> dict[int, Fragment]:
-        """Return the fragments with the deletion files that tasks have written, by id, for one commit only.
+        """Return the fragments with the deletion files that tasks have written, keyed by id, for one commit only.
 
         A commit that fails removes these files.
         """

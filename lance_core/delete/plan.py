@@ -130,7 +130,8 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
 class DeletePlanner:
     """Plans one delete on several versions of a table; fragments that have not changed are searched only once.
 
-    A writer that plans again after each conflict keeps pace with others that add rows, however large the table is.
+    Therefore, a writer that plans again after each conflict keeps pace with writers that add rows, however large the
+    table is.
 
     Args:
         predicate: the rows to delete, as SQL text or an Arrow expression.

@@ -349,7 +349,7 @@ class Decoder(Protocol):
         """Decode individual values from opaque blocks."""
 
     def common(self, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding | None:
-        """Return the encoding without what may differ between pages that are decoded together; None = all is equal."""
+        """Return the encoding without what may differ between pages decoded together; None = nothing may differ."""
 
     def pages(self, pages: EncodedPages, chunks: Chunks, picks: Picks | None = None) -> DataBlock:
         """Decode the chunks of several mini-block pages, or individual values from them.
@@ -387,7 +387,7 @@ class MiniBlockForm(Generic[D]):
         decode: decodes all values of some chunks.
         encode: encodes a block; None if this library only reads this form.
         pick: decodes individual values of some chunks; None if a chunk can only be decoded as a whole.
-        pages: decodes chunks of pages whose messages differ; None if all of the message must be equal.
+        pages: decodes chunks of pages whose messages differ; None if no part of the message may differ.
     """
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
@@ -401,7 +401,7 @@ class PagesForm(Generic[D]):
     """How values of several pages are decoded together although the messages of the pages differ.
 
     Attributes:
-        common: returns the message without what may differ between the pages.
+        common: returns the message without the parts that may differ between the pages.
         child: returns the encoding of the values, which is the same for all pages.
         decode: converts decoded values of the child; receives the message of each page, and the number of its values.
     """

@@ -66,8 +66,9 @@ def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
 def joined(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
     """Return an array that contains all of several buffers, and the start of each buffer in it.
 
-    Nothing is copied if the buffers are close together in one larger buffer, such as a mapping of a file. The array is
-    never larger than memory that one of the buffers keeps alive, because numpy and compiled kernels may read all of it.
+    Nothing is copied if the buffers are close together in one larger buffer, such as a mapping of a file. The array
+    never extends beyond the memory that one of the buffers keeps alive, because numpy and compiled kernels may read the
+    whole array.
     """
     filled = [buffer for buffer in buffers if buffer.size]
     if not filled:
@@ -84,7 +85,7 @@ def joined(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
 
 
 def _root(buffer: pa.Buffer) -> pa.Buffer:
-    """Return the buffer of which another one is a part, or that buffer itself."""
+    """Return the outermost buffer that contains a buffer; the buffer itself if it is not part of another."""
     while buffer.parent is not None:
         buffer = buffer.parent
     return buffer

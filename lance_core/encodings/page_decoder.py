@@ -153,8 +153,8 @@ def open_pages_apart(
 
     Args:
         field: the leaf.
-        layouts: descriptions of the pages, which have the same :func:`mini_block_pages.merge_key`, and
-            :func:`mini_block_pages.opens_as_one`.
+        layouts: descriptions of the pages, which have the same :func:`mini_block_pages.merge_key`, and for which
+            :func:`mini_block_pages.opens_as_one` is True.
         words: buffer 0 of each page.
         sizes: size of each buffer of each page in bytes.
         num_rows: value of ``Page.length`` of each page.
@@ -373,7 +373,7 @@ def _from_buffers(
 
 
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
-    """Check that the described values are not wider than those of the column, since compressed bytes expand to them."""
+    """Check that the described values are not wider than those of the column, so that decompression stays bounded."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
     if described <= _MAX_WORD_BITS:
         return

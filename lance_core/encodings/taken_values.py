@@ -2,9 +2,9 @@
 
 Reading scattered rows requires a few values from many chunks. An encoding that can read a value without decoding its
 neighbors has a ``pick`` function in addition to ``decode``. For all other encodings, the chunks are decoded completely,
-in one step, and the values are selected afterward, here.
+in one step, and this module then selects the values.
 
-Source: our measurements: 1,000 scattered rows out of 2 million are spread over 40 % of the chunks of 1,024 values.
+Source: our measurements: 1,000 scattered rows out of 2 million are spread over 40% of the chunks of 1,024 values.
 """
 
 from __future__ import annotations

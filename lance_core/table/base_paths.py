@@ -102,7 +102,7 @@ def directory_uri(path: str) -> str:
 
 
 def reference_directories(base_paths: Iterable[BasePath]) -> dict[int, str]:
-    """Return the URIs of the base paths to which blob values may refer, by id, each with a trailing slash."""
+    """Return the URIs of the base paths to which blob values may refer, keyed by id, each with a trailing slash."""
     # Id 0 in a descriptor means that there is no base.
     return {base.id: directory_uri(base.path) for base in base_paths if base.id and not base.is_table_root}
 

@@ -143,7 +143,7 @@ def commit_replacement(
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction; a new one if None.
         progress: records the progress of the commit.
-        written: fragments whose deletion files other processes have already written, by id.
+        written: fragments whose deletion files other processes have already written, keyed by id.
 
     Raises:
         RetryableCommitConflictError: another writer committed first; plan again on the latest version.

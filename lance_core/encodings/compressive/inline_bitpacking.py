@@ -122,7 +122,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 
 def _evened_out(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return one width for all chunks if that adds less than 4 % to the size: one pass can then pack or unpack them."""
+    """Return one width for all chunks if that adds less than 4% to the size: one pass can then pack or unpack them."""
     widest = int(widths.max(initial=0))
     return np.full_like(widths, widest) if widest * len(widths) <= 1.04 * int(widths.sum()) else widths
 

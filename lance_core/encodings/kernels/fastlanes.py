@@ -226,7 +226,7 @@ def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtyp
 
 @lru_cache(maxsize=128)
 def _gathering(value_bits: int, packed_bits: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return where the rows of a block are, in the order of their values.
+    """Return the locations of the rows of a block, in the order of their values.
 
     Returns:
         The word of each row in its lane, and its first bit there, shape (value_bits, 1); the rows that continue in the

@@ -146,14 +146,14 @@ class Unraveler:
         return code
 
     def _current_definition(self, definition: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Return the definition levels that are slots of the current layer."""
+        """Return the definition levels that represent slots of the current layer."""
         highest = sum(lists <= self._num_lists_passed for lists in self._lists_at_level) - 1
         if highest == len(self._lists_at_level) - 1:
             return definition
         return definition[definition <= highest]
 
     def _highest_slot(self) -> int:
-        """Return the highest definition level that is a slot of the list layer that was just peeled off."""
+        """Return the highest definition level that represents a slot of the list layer that was just peeled off."""
         # A null in the item layers directly outside (a null struct) is also a slot of this list layer.
         highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:

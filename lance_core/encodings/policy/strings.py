@@ -4,11 +4,11 @@
 all equal (``policy/constants.py``) and for pages with few distinct values (``policy/dictionary.py``).
 
 * Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
-  10 %.
+  10%.
 * Text is stored as FSST codes if FSST compresses it better than zstd does, for example if words of a small vocabulary
   recur far apart.
 * Long strings are stored in full-zip pages. Each string is compressed separately with zstd, again only if this reduces
-  the size of a sample by at least 10 %.
+  the size of a sample by at least 10%.
 * Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
 
 Source: our own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.

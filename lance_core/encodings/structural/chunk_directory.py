@@ -278,7 +278,7 @@ def _check_bytes(found: NDArray[np.int64], expected: Sequence[int]) -> None:
 
 
 def _last_values(found: NDArray[np.int64], num_items: Sequence[int]) -> list[int]:
-    """Return the number of values in the last chunk of each page; ``found`` are those in the chunks before it."""
+    """Return the number of values in the last chunk of each page; ``found`` counts those in the chunks before it."""
     counts = [declared - before for declared, before in zip(num_items, found.tolist(), strict=True)]
     for count, declared in zip(counts, num_items, strict=True):
         if not 0 <= count <= _MAX_CHUNK_VALUES:

@@ -98,7 +98,8 @@ def open_pages(
     """Open several pages of a column as one; this costs little more than opening one page.
 
     Args:
-        layouts: descriptions of the pages, which have the same :func:`merge_key` and :func:`opens_as_one`.
+        layouts: descriptions of the pages, which have the same :func:`merge_key`, and for which :func:`opens_as_one`
+            is True.
         words: page buffer 0 of each page.
         sizes: size of each buffer of each page in bytes.
         num_rows: value of ``Page.length`` of each page.

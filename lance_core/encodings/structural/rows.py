@@ -1,6 +1,7 @@
 """Extracts whole rows from decoded levels and values.
 
-Source: a row starts at every repetition level that equals the number of list layers; without any, every level is a row.
+Source: a row starts at every repetition level that equals the number of list layers;
+without list layers, every level is a row.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width
 
 
 def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.int64]:
-    """Return the levels of one row, one after another; this is the only loop over levels, for a few long rows."""
+    """Return the starts of the levels of one row, found one after another; used only for a few long rows."""
     row = data[start:stop].tobytes()
     mask = (1 << form.bits_def) - 1
     word_bytes, length_bytes = form.word_bytes, form.length_bytes

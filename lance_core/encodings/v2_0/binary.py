@@ -9,7 +9,7 @@
 A row whose stored end is at least ``null_adjustment`` is null, but may have bytes. A row starts where the previous row
 ends, so reading a row requires two offsets. Offsets have 64 bits for every type.
 
-Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
+Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` in
 ``nullable{no_nulls}``.
 """
 

@@ -44,7 +44,7 @@ def add_columns(
         columns: maps the names of columns to SQL expressions, or a function that computes the columns of a batch of
             rows. Spark sends the function to the workers, so it must be picklable. A function that
             ``lance_core.batch_udf`` has given a schema is not called on the driver.
-        read_columns: the columns that a function is given; None for all.
+        read_columns: the columns that a function receives; None for all.
         batch_size: maximum number of rows for which the values are computed at a time; None for the default.
         retries: how often the change is planned again after a conflict with another writer.
         properties: properties of the transaction.
