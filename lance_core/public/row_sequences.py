@@ -1,4 +1,4 @@
-"""Row ids and row versions of a fragment, as transactions that are assembled by hand contain them.
+"""Row ids and row versions of a fragment, in the form used in transactions that are assembled by hand.
 
 :class:`RowIdMeta` and :class:`RowDatasetVersionMeta` hold what the metadata of a fragment records: either the bytes of
 a sequence, or a reference to a hidden column of a data file. :class:`RowIdSequence` is a list of row ids that can be
@@ -38,7 +38,7 @@ _MAX_IDS: Final = 2**32
 
 
 class _Meta:
-    """A value in the JSON form of a fragment, which is kept without being interpreted."""
+    """A value in the JSON form of a fragment; it is kept without being interpreted."""
 
     __slots__ = ("_document",)
 

@@ -1,4 +1,4 @@
-"""Times and durations as pylance's functions convert them.
+"""Conversion of times and durations, as in pylance.
 
 **Source:** ``lance.util`` of pylance 14.0.2.
 """

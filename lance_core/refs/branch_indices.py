@@ -1,7 +1,7 @@
 """Moves indices from the branch on which they were built to the branch from which that branch was created.
 
 A branch has its own versions and index files, but shares all data files with its origin. Therefore, another program can
-build indices on a branch without writing to the origin, and its indices are valid for the origin's version, too::
+build indices on a branch without writing to the origin, and these indices are also valid for the origin's version::
 
     origin     version r ───────────────────────────────► CreateIndex, read version r
                   │ branch                                    ▲ the entries that the branch added and removed
@@ -54,7 +54,7 @@ class BranchIndices:
         return PublicCreateIndex(new_indices=list(self.new), removed_indices=list(self.removed))
 
     def copy_files(self) -> int:
-        """Copy the files of the new segments to the origin, and return their total size in bytes. Can be repeated.
+        """Copy the files of the new segments to the origin, and return their total size in bytes. Idempotent.
 
         Raises:
             NotFoundError: a file is missing.

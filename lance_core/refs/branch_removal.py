@@ -120,7 +120,7 @@ def remove_branch_root(
 
     Raises:
         RefConflictError: the branch is needed, was recreated, or is being removed by another writer.
-        CorruptDataError: whether the branch is needed is unknown, because the manifest of another branch is damaged.
+        CorruptDataError: it is unknown whether the branch is needed, because the manifest of another branch is damaged.
         StorageError: a storage operation failed; calling the function again continues the removal.
     """
     removal = _Removal.begin(main, branch, record)

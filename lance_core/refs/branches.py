@@ -137,8 +137,8 @@ class Branches:
             storage_options: credentials and settings of the store.
 
         Returns:
-            The version log of the branch, its first version, and a value that identifies it among branches of the same
-            name.
+            The version log of the branch, its first version, and a value that identifies the branch among branches of
+            the same name.
         """
         check_new_branch_name(branch)
         records = self._records()

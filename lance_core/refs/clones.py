@@ -1,4 +1,4 @@
-"""Clones: independent tables that start from a version of another table.
+"""Clones: new tables that start from a version of another table.
 
 A shallow clone contains no data files and depends on its source. A deep clone contains copies of all files and is
 independent: every data file is copied to ``data/`` with its sidecars, and every deletion file and index is copied to

@@ -48,7 +48,7 @@ class Fault:
     message: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the attributes."""
+        """Return the attributes as a dictionary."""
         return asdict(self)
 
 

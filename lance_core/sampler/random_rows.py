@@ -12,10 +12,10 @@ that column                      other ranges are not read
 another filter                   each chosen at random among the matches, whose ids are read first
 ===============================  =====================================================================================
 
-The functions use the global random numbers of numpy, so that ``numpy.random.seed`` determines the rows.
+The functions use the global random number generator of numpy, so that ``numpy.random.seed`` determines the rows.
 
-**Source:** ``lance.sampler.maybe_sample`` of pylance 14.0.2. It returns fewer rows than requested if their number is
-not a multiple of ``max_takes`` or few rows match, and refuses other filters; this function does neither.
+**Source:** ``lance.sampler.maybe_sample`` of pylance 14.0.2. That function returns too few rows if the requested number
+is not a multiple of ``max_takes`` or few rows match, and it rejects all other filters; this one does neither.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def maybe_sample(
 
 
 def _spread(total: int, count: int, num_ranges: int) -> np.ndarray[Any, Any]:
-    """Return ``count`` positions: a range of neighbors at a random position in each of ``num_ranges`` equal parts."""
+    """Return ``count`` positions: a contiguous range at a random place in each of ``num_ranges`` equal parts."""
     parts = np.arange(num_ranges + 1)
     lengths, gaps = np.diff(parts * count // num_ranges), np.diff(parts * (total - count) // num_ranges)
     starts = np.cumsum(lengths + gaps) - lengths - np.random.randint(0, gaps + 1)

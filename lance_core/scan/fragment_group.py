@@ -254,7 +254,7 @@ class FragmentGroup(RowReader):
         self._fetched = {path: file.fetch(ranges[path]) for path, file in files.items()}
 
     def stop_fetching(self) -> None:
-        """Send no further requests for what is being fetched."""
+        """Send no further requests for the columns that are being fetched."""
         for fetched in self._fetched.values():
             fetched.ended()
 

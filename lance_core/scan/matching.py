@@ -72,7 +72,7 @@ class RowCut:
         """Divide rows that are to be examined into ranges.
 
         If there is a limit, each range has twice as many rows as the one before, even in later calls: a scan that finds
-        its rows early has read little, and one that finds them late has made few more requests.
+        its rows early has read little, and a scan that finds them late has made only a few additional requests.
         """
         while self._left is not None and stop - start > self._step_rows:
             yield start, start + self._step_rows

@@ -5,9 +5,9 @@ of the batches, and of each batch, only rows that may be among the nearest are k
 by row id. The other columns are read at the end, only for the rows that are returned.
 
 With ``prefilter``, the search considers only rows that match the filter. Otherwise, the filter is applied to the
-nearest rows, so fewer than ``k`` rows may remain; in this case, it may also use the columns that the search adds.
-Sets of row ids (``row_addr_allowlist``, ``row_addr_blocklist``) always apply before the search. Offset and limit apply
-to the rows that remain, after they have been sorted if ``order_by`` is given.
+nearest rows, so fewer than ``k`` rows may remain; such a filter may also use the columns that the search adds. Sets of
+row ids (``row_addr_allowlist``, ``row_addr_blocklist``) always apply before the search. Offset and limit apply to the
+rows that remain, after they have been sorted if ``order_by`` is given.
 
 **Source:** plans of pylance 14.0.2 for searches without an index.
 """
@@ -137,7 +137,7 @@ class NearestRows:
             yield self._read(self._columns, part)
 
     def count(self, offset: int | None, limit: int | None, config: ReadConfig) -> int:
-        """Return the number of rows; only the columns of vectors and of the filter are read."""
+        """Return the number of rows; only the column of vectors and the columns of the filter are read."""
         rows = self._found(config)
         return len(rows[RowCut(offset, limit).next(len(rows))])
 

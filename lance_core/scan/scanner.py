@@ -110,8 +110,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         order_by: the columns to sort by, as a list of :class:`ColumnOrdering` or names; None means the stored order.
         use_stats: whether to skip rows that cannot match according to the statistics of files in format 0.1; True by
             default.
-        scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means none.
-        row_addr_allowlist: the ids of the rows to return, as returned by :func:`serialize_row_addrs`; None means all.
+        scan_stats_callback: a function that receives :class:`ScanStatistics` after the last batch; None means no
+            callback.
+        row_addr_allowlist: the ids of the rows to return, in the form that :func:`serialize_row_addrs` produces; None
+            means all.
         row_addr_blocklist: the ids of rows that are not returned, in the same form.
         json_as_text: whether JSON columns are returned as text instead of in their binary form.
         row_range: the first row to read, and the row at which to stop, among the live rows of the only fragment; None

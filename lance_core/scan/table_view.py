@@ -186,7 +186,7 @@ class TableView:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema with field ids. It is parsed only once, because this takes long if there are many columns."""
+        """The schema with field ids. It is parsed only once, because parsing many columns takes a long time."""
         return self.manifest.schema
 
     @property

@@ -10,7 +10,7 @@ nothing, and the next cleanup removes its file.
 
 A tag whose expiry cannot be read is an ordinary tag: it protects its version until somebody deletes it.
 
-Source: an extension of this library; pylance 14.0.2 keeps the metadata of a tag that it does not know.
+Source: an extension of this library; pylance 14.0.2 keeps tag metadata that it does not recognize.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Delete(Operation):
         return frozenset(self.deleted_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the delete with its rows, or merged with other changes that delete rows of the same fragments."""
+        """Return the delete with new deletion files and additional fragments that lose every row."""
         gone = (*self.deleted_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
 

@@ -193,7 +193,7 @@ class Operation(Protocol):
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the operation with the rows that it deletes, or merged with others that delete rows of its fragments.
+        """Return the operation with new deletion files and removed fragments, for example after a merge of two deletes.
 
         Args:
             changed: the new value of :meth:`changed_fragments`.

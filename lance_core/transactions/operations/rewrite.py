@@ -7,8 +7,8 @@ row ids are stable, the new fragments contain the ids of their rows.
 An index that contains row addresses is copied unchanged: the old fragments that it covers no longer exist, and the new
 fragments are scanned. If it listed the new fragments without being rebuilt, searches would return wrong rows. If row
 ids are stable, an index that contains row ids still finds its rows, so the new fragments of a group are added to it if
-it covers all old ones. It keeps the old ones, too: because of these, pylance checks which ids of a vector index still
-exist. Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
+it covers all old ones. The index keeps the old ones, too, because they cause pylance to check which ids of a vector
+index still exist. Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
 A table that defers the remapping of its indices keeps a list of its rewrites. This library does not write this list,
 and therefore rejects rewrites of such a table.

@@ -218,7 +218,7 @@ class Update(Operation):
         return frozenset(self.removed_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the update with the rows that it moves, or merged with other changes that delete rows."""
+        """Return the update with new deletion files and additional fragments that lose every row."""
         gone = (*self.removed_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
