@@ -440,8 +440,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         fragment and its result can be pickled.
 
         Args:
-            value_func: the new columns: a dict of SQL expressions, a function, or a stream of batches, whose rows are
-                those of this fragment that are not deleted.
+            value_func: the new columns: a dict of SQL expressions, a function, or a stream of batches with one row
+                for each row of this fragment that is not deleted.
             columns: columns that a function receives; see ``read_columns`` of :meth:`LanceDataset.add_columns`.
             batch_size: as for :meth:`LanceDataset.add_columns`.
             reader_schema: as for :meth:`LanceDataset.add_columns`.

@@ -212,7 +212,7 @@ class MergeInsertBuilder(PylanceClass):
         """Merge a source. Creates a new version, even if no row changes, and moves the handle to it.
 
         If another writer commits first, the merge is planned again on the latest version. A merge that inserts rows is
-        also planned again if others have added rows, whatever their keys: it never inserts a key twice.
+        also planned again if other writers have added rows with any keys, so that no key is inserted twice.
 
         Args:
             data_obj: the rows of the source, as for :func:`write_dataset`. They are read once, and kept in memory or in

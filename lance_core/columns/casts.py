@@ -1,4 +1,4 @@
-"""Which types a column can be changed to, and the cast of its values.
+"""Defines to which types a column can be changed, and casts its values.
 
 ==========================  =====================================================================================
 from …                      to …
@@ -7,12 +7,12 @@ a bool                      a bool
 an integer                  an integer; values must fit
 a floating point number     a floating point number; values that are too large become infinite
 text                        text, with offsets of any width, or dictionary-encoded
-a dictionary                what its values can be cast to
+a dictionary                any type to which its values can be cast
 binary                      binary, with offsets of any width
 a timestamp                 a timestamp of any unit and time zone, a date, or a time
 a date                      a date or a timestamp
-a time, duration, decimal   one of another unit, precision or scale; values must fit
-a list                      a list, large list, or fixed-size list whose items can be cast; lists must fit
+a time, duration, decimal   the same type with another unit, precision, or scale; values must fit
+a list                      a list, large list, or fixed-size list whose items can be cast; lengths must fit
 ==========================  =====================================================================================
 
 Source: the casts that ``alter_columns`` of pylance 14.0.2 accepts.

@@ -50,7 +50,7 @@ class ColumnFiles:
 
     Args:
         durable: whether the files must be durable; if not, the commit must make them durable.
-        file_token: 16 hexadecimal digits with which every file name ends, before the extension; None for no such token.
+        file_token: 16 hexadecimal digits with which every file name ends, before the extension; None for no token.
     """
 
     def __init__(self, *, durable: bool = True, file_token: str | None = None) -> None:
@@ -78,7 +78,7 @@ class ColumnFiles:
             batches: the values of the columns for all rows of the fragment; read only if the file does not exist yet.
 
         Raises:
-            InvalidInputError: the number of values is not the number of rows.
+            InvalidInputError: the number of values differs from the number of rows.
             NotSupportedError: the table has format 0.1.
             StorageError: a storage operation failed.
         """
@@ -155,7 +155,7 @@ def commit_columns(
     Args:
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("change of columns").
-        plan: plans the operation on a version, whose files it writes with the given object.
+        plan: plans the operation on a version, and writes its files with the given object.
         policy: the limits on planning again.
         properties: properties of the transaction.
 
@@ -211,7 +211,7 @@ def with_deleted_rows(
         schema: the columns.
 
     Raises:
-        InvalidInputError: the number of values is not the number of rows.
+        InvalidInputError: the number of values differs from the number of rows.
     """
     deleted = deleted_rows(view, fragment)
     num_expected = fragment.physical_rows - len(deleted)

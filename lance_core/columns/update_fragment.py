@@ -48,7 +48,7 @@ def update_fragment(
     Args:
         view: a version of the table.
         fragment: one of its fragments.
-        rows: the new values; rows of the fragment without a counterpart keep theirs.
+        rows: the new values; rows of the fragment without a counterpart keep their values.
         left_on: the column of the fragment to join on, which may be ``_rowid`` or ``_rowaddr``.
 
     Returns:

@@ -66,7 +66,7 @@ class RetryPolicy:
 
 
 class Replanning:
-    """Plans a change again on the latest version after each conflict; a context manager for each attempt.
+    """Plans a change again on the latest version after each conflict; used as a context manager for each attempt.
 
     ::
 

@@ -149,7 +149,7 @@ class CompactionSettings:
 
     @property
     def byte_target(self) -> int | None:
-        """Size in bytes from which a fragment is not merged with others and a new file is closed; None if unlimited."""
+        """Size in bytes at which a fragment is no longer merged and a new file is closed; None if unlimited."""
         return min(filter(None, (self.target_bytes_per_fragment, self.max_bytes_per_file)), default=None)
 
     @property

@@ -282,7 +282,7 @@ class EncodedPages:
     numbers: NDArray[np.int64]
 
     def num_values(self, chunks: Chunks, picks: Picks | None) -> NDArray[np.int64]:
-        """Return the number of values in the chunks of each page, or of those that are picked."""
+        """Return the number of values in the chunks of each page or, with picks, the number of picked values."""
         counts = np.zeros(len(self.encodings), np.int64)
         if picks is None:
             np.add.at(counts, self.numbers, chunks.num_values)
@@ -355,7 +355,7 @@ class Decoder(Protocol):
         """Decode the chunks of several mini-block pages, or individual values from them.
 
         Args:
-            pages: the pages, whose encodings have the same result of :meth:`common`, which is not None.
+            pages: the pages; for all of their encodings, :meth:`common` returns the same message, not None.
             chunks: the chunks of all pages, in order.
             picks: the values to decode; None = all values.
         """

@@ -64,7 +64,7 @@ def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
 
 
 def joined(buffers: Sequence[pa.Buffer]) -> tuple[NDArray[np.uint8], list[int]]:
-    """Return an array that contains all of several buffers, and the start of each buffer in it.
+    """Return an array that contains several buffers, and the position of each buffer in the array.
 
     Nothing is copied if the buffers are close together in one larger buffer, such as a mapping of a file. The array
     never extends beyond the memory that one of the buffers keeps alive, because numpy and compiled kernels may read the

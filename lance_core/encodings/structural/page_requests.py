@@ -41,7 +41,7 @@ class Wanted:
         starts: (num_parts,) int64, ascending; start of each part. The caller has checked that all parts are inside the
             buffer.
         stops: (num_parts,) int64, ascending; end of each part.
-        are_offsets: whether the parts only locate other parts, so that a reader of individual rows caches them.
+        are_offsets: whether the parts only locate other parts; a reader of individual rows caches such parts.
     """
 
     buffer: int
