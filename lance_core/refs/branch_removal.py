@@ -2,8 +2,8 @@
 
 ``tree/a`` and ``tree/a/b`` may both be roots. Versions are removed first, so that an interrupted removal leaves no
 table. If an external manifest store records the versions, its rows are removed last: as long as a row exists, no other
-branch with the same name can be created, and an interrupted removal can be continued by repeating it. pylance keeps the
-rows, so the name cannot be reused.
+branch with the same name can be created, and an interrupted removal can be continued by repeating it. pylance does not
+remove the rows, so the name of a removed branch cannot be reused.
 
 During a removal, other writers may create the same branch, a tag for one of its versions, or a branch from it.
 Therefore, the root is marked first::
@@ -11,8 +11,8 @@ Therefore, the root is marked first::
     tree/{branch}/_versions/.tmp_removal    a text line that identifies the removal, and then the content of the record
 
 The mark is written before the last check for uses of the branch; a writer that uses the branch publishes its reference
-before it checks for the mark. Therefore, the removal sees the reference, or the writer sees the mark, or both; whoever
-sees the other's file gives up. A removal also stops if another removal has replaced the mark.
+before it checks for the mark. Therefore, the removal sees the reference, or the writer sees the mark, or both; the
+process that sees the other's file gives up. A removal also stops if another removal has replaced the mark.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def describe_data_file(
         The description, and the number of rows in the file.
 
     Raises:
-        InvalidInputError: the path is not that of a file below ``data/``, or the base path does not exist.
+        InvalidInputError: the path does not refer to a file below ``data/``, or the base path does not exist.
         NotFoundError: the file does not exist.
         SchemaMismatchError: the table does not have one of the columns, or has it with another type.
         CorruptDataError: the file is not a data file, or is damaged.

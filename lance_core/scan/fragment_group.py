@@ -142,7 +142,7 @@ class FragmentGroup(RowReader):
 
     @property
     def recorded_bytes(self) -> int:
-        """Size of the data files in bytes, as far as it is recorded."""
+        """Total size of the data files in bytes; files without a recorded size are not counted."""
         return sum([reader.recorded_bytes for reader in self._readers])
 
     @property

@@ -80,7 +80,7 @@ class FragmentReader(RowReader):
 
     @property
     def recorded_bytes(self) -> int:
-        """Size of the data files in bytes, as far as it is recorded."""
+        """Total size of the data files in bytes; files without a recorded size are not counted."""
         return sum([file.num_bytes for file in self._files.files])
 
     @property

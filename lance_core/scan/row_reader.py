@@ -48,7 +48,7 @@ class RowReader(ABC):
     @property
     @abstractmethod
     def recorded_bytes(self) -> int:
-        """Size of the data files in bytes, as far as it is recorded."""
+        """Total size of the data files in bytes; files without a recorded size are not counted."""
 
     @property
     @abstractmethod

@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 class ScanStatistics:
     """What a scan has read.
 
-    Requests and bytes are those of the table's store while the scan was running. If other scans read from the same
+    Requests and bytes are counted for the table's store while the scan is running. If other scans read from the same
     store at the same time, their requests are included.
 
     Attributes:

@@ -101,7 +101,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         batch_size_bytes: maximum size of a batch in bytes, exceeded only by a batch of one row; None means no limit.
         strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows.
         io_buffer_size: maximum number of bytes to read ahead of the consumer; if None, the value of the environment
-            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, otherwise 32 MiB, or 64 MiB in object stores.
+            variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB (64 MiB in object stores).
         include_deleted_rows: whether to return deleted rows too, with null as their ``_rowid`` and ``_rowaddr``;
             possible only if ``_rowid`` is returned.
         with_row_id: whether to append the column ``_rowid``.

@@ -1,8 +1,8 @@
 """SQL queries on a version of a dataset, which DataFusion reads as a table.
 
-DataFusion requests the columns that a query needs, and passes on those of its conditions that can be represented as
-Arrow expressions; it evaluates the others itself. The table has one partition, so that the rows of all fragments are
-one stream, from which DataFusion takes batches when it needs them.
+DataFusion requests the columns that a query needs, and passes on the conditions that can be represented as Arrow
+expressions; it evaluates the other conditions itself. The table has one partition, so that the rows of all fragments
+are one stream, from which DataFusion takes batches when it needs them.
 """
 
 from __future__ import annotations

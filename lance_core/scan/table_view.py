@@ -317,7 +317,7 @@ class Handle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """A dataset to write to, given by a location or a handle. At a location, no dataset needs to exist.
+    """A dataset to write to, given by a location or a handle. A location need not contain a dataset.
 
     Attributes:
         uri: location of the dataset.

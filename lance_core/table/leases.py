@@ -8,7 +8,7 @@ A reader that needs a version for a limited time leases it instead of tagging it
 ordinary tag, so they keep the version too, even after the lease has expired. In this library, an expired lease protects
 nothing, and the next cleanup removes its file.
 
-A tag whose expiry cannot be read is an ordinary tag: it protects its version until somebody deletes it.
+A tag whose expiry cannot be read is an ordinary tag: it protects its version until the tag is deleted.
 
 Source: an extension of this library; pylance 14.0.2 keeps tag metadata that it does not recognize.
 """

@@ -8,7 +8,7 @@ Every commit removes fragments without live rows.
 Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest id ever assigned,
 even if every fragment is replaced.
 
-Source: ``lance.table.Manifest``; which values pylance 14.0.2 keeps and which it resets when it commits.
+Source: ``lance.table.Manifest``; the values that pylance 14.0.2 keeps or resets when it commits.
 """
 
 from __future__ import annotations

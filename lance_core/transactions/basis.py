@@ -154,7 +154,7 @@ class Basis:
         return None
 
     def _start(self) -> list[ManifestName] | Refusal:
-        """Choose where to start, and return the versions that remain to be checked."""
+        """Determine the version to start from, and return the versions that remain to be checked."""
         starts_table = self._options.create_only or self._transaction.operation.is_first_of_its_root
         if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()

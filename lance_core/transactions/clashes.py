@@ -105,7 +105,7 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether the other operation removed a fragment for which ours has a new data file."""
+    """Check whether the other operation removed a fragment for which our operation has a new data file."""
     return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
@@ -119,7 +119,7 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether the other operation removed a fragment for which ours has overlays."""
+    """Check whether the other operation removed a fragment for which our operation has overlays."""
     return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
@@ -162,7 +162,7 @@ def files_below_moved_base(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both operations compacted the same shard of the write-ahead log; if so, ours must be newer."""
+    """Check whether both operations compacted the same shard of the write-ahead log; if so, our data must be newer."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)
