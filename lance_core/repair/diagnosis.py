@@ -5,8 +5,8 @@ manifests that reveal whether a branch without a record is needed by another bra
 examined like any other, with all its branches. Active writers briefly create the same kinds of files, so only problems
 that are old enough can be repaired.
 
-Source: the format's reference, which lists what crashed writers leave behind; leftovers that pylance 14.0.2 never
-removes.
+Source: the documentation of the format, which lists the leftovers of crashed writers; leftovers that pylance 14.0.2
+never removes.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class BatchSizes:
 
         Raises:
             InvalidInputError: a number is out of range, or a limit in bytes is combined with ``strict_batch_size``.
-            InvalidTypeError: a number is not a whole number.
+            InvalidTypeError: a value is not a whole number.
         """
         rows = None if batch_size is None else whole_number("batch_size", batch_size)
         if rows is not None and not 1 <= rows <= _MAX_BATCH_ROWS:

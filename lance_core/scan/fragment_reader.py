@@ -287,7 +287,7 @@ class _OpenFiles:
         """Return a reader for a data file that contains all rows of the fragment.
 
         Raises:
-            CorruptDataError: the file is damaged, or its format or number of rows differs from the manifest.
+            CorruptDataError: the file is damaged, or its format or number of rows differs from that in the manifest.
         """
         reader = self.any_reader(file)
         if reader.num_rows != self._fragment.physical_rows:
@@ -315,7 +315,7 @@ class _OpenFiles:
         """Return a reader for a file that need not contain all rows, such as an overlay.
 
         Raises:
-            CorruptDataError: the file is damaged, or its format differs from the manifest.
+            CorruptDataError: the file is damaged, or its format differs from that in the manifest.
         """
         reader = self._open.get(file.path)
         if reader is None:

@@ -121,7 +121,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     Raises:
         InvalidInputError: a column is unknown, a number is out of range, or the filter or an expression is invalid.
-        InvalidTypeError: a number is not an integer, or ``columns`` is neither a list of names nor a dict.
+        InvalidTypeError: a numeric argument is not an integer, or ``columns`` is neither a list of names nor a dict.
         NotSupportedError: part of the filter or of an expression is not supported.
     """
 

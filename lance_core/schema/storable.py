@@ -24,9 +24,9 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) In format 0.1, they are stored as unpacked structs. (2) In format 0.1, dictionaries of floats can be read but not
-written, because pylance writes them but then cannot open the table. Types that no version supports have no logical
-type; see :mod:`lance_core.schema.logical_types`.
+(1) In format 0.1, these structs are stored as unpacked structs. (2) In format 0.1, dictionaries of floats can be read
+but not written, because pylance writes them but then cannot open the table. Types that no version supports have no
+logical type; see :mod:`lance_core.schema.logical_types`.
 
 **Source:** types in the specification of the formats; types that pylance 14.0.2 can write and read back.
 """
