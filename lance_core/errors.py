@@ -109,7 +109,7 @@ class ErrorKind(StrEnum):
 
 
 class LanceError(Exception):
-    """Base class of all errors that ``lance_core`` raises on purpose.
+    """Base class of the errors that ``lance_core`` defines.
 
     Args:
         message: what went wrong and where, what was expected, and what was found.

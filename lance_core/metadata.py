@@ -230,7 +230,7 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """Return the versions of the main branch to which tags, leases, or branches refer. Cleanup must not remove them.
+    """Return the versions of the main branch to which tags, leases, or branches refer. A cleanup must not remove them.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
@@ -273,7 +273,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def declared_schema(rows: pa.Schema, *, upgrades_blobs: bool) -> pa.Schema:
-    """Return the columns with which a table declares rows. For example, it stores JSON as binary values.
+    """Return the schema with which a table stores rows; for example, JSON strings become binary JSON.
 
     Args:
         rows: schema of the rows, as they are given to :func:`~lance_core.write_fragments`.
@@ -460,7 +460,7 @@ def commit_delete(
 
     Args:
         dataset: a handle to the version that was searched; what has not been searched is searched now.
-        tasks: contain what was found.
+        tasks: the tasks, which contain the rows that were found.
         only_if_found: whether to create no version if no row matches.
         properties: properties of the transaction.
         transaction_uuid: UUID of the transaction; a new one if None.
@@ -492,7 +492,7 @@ def key_columns(schema: pa.Schema, on: str | Sequence[str] | None = None) -> tup
 
     Args:
         schema: the columns.
-        on: a name, or names, which are compared exactly, or else without regard to case; None for the declared primary
+        on: a name, or names; if no column has exactly the given name, case is ignored. None for the declared primary
             key.
 
     Raises:

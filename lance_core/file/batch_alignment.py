@@ -1,4 +1,4 @@
-"""Converting a caller's record batch to the form that the page encoder expects.
+"""Converts a caller's record batch to the form that the page encoder expects.
 
 Columns and struct members are put into schema order; missing members become null. Extension arrays are replaced by
 their storage arrays, and view arrays by arrays without views. A null in a non-nullable field is rejected, unless it is

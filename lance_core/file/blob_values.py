@@ -160,7 +160,7 @@ class BlobBytesSource:
         return self._described.guessed_offsets(rows)
 
     def _loaded(self, array: pa.Array) -> ReadSteps[pa.Array]:
-        """Replace the descriptors by the values; those of all leaves are read together."""
+        """Replace the descriptors with the values; those of all leaves are read together."""
         readings = [
             _load_steps(descriptors, self._num_bytes, f"{self._path}, field {field.name!r}")
             for descriptors, field in differing_leaves(array, self._described.field, self._field)

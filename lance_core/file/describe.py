@@ -1,4 +1,4 @@
-"""Describes a data file as text, for golden tests and the command line. The same file always gives the same lines.
+"""Describes a data file as text, for golden tests and the command line. The same file always produces the same lines.
 
 **Source:** byte maps in :mod:`lance_core.file.layout` and :mod:`lance_core.file.v0_1.layout`; field names of
 the protobuf messages.

@@ -1,6 +1,6 @@
 """Formats protobuf messages as one line of text, with fields in the order of their numbers.
 
-Equal messages give equal text.
+Equal messages produce equal text.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class FetchAhead:
         return [future for fetch in fetches for future in fetch.ended()]
 
     def _fetch(self, free_bytes: int) -> None:
-        """Begin to fetch the next segments: at least one, if there is any."""
+        """Begin to fetch the next segments: at least one, if any are left."""
         batch = []
         num_bytes = 0
         for index, segment in self._jobs:

@@ -84,7 +84,7 @@ class FieldSource(Protocol):
         """Return the byte ranges that decoding the segment reads first, as far as they are known in advance."""
 
     def guessed_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return where the rest of the segment is if all values of a page have the same size.
+        """Return the ranges of the rest of the segment, assuming that all values of a page have the same size.
 
         Nothing is returned if :meth:`first_ranges` returns everything that decoding the segment reads.
         """

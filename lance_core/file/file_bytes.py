@@ -215,7 +215,7 @@ class FileBytes:
     def scattered(self) -> Read:
         """Return a function like :meth:`read`, but for small parts scattered over the file.
 
-        If the store maps files, a small file is mapped only once for all reads by the function: the memory pages of a
+        If the store maps files, a small file is mapped only once for all calls of the function: the memory pages of a
         new mapping are loaded on first access, which costs more than reading the parts themselves.
         """
         if not self.is_mapped:

@@ -231,11 +231,11 @@ class FileReader:
         ]
 
     def fetch(self, ranges: Sequence[ByteRange]) -> FetchedBytes:
-        """Begin to fetch ranges of the file, for :meth:`reading`."""
+        """Begin to fetch ranges of the file; pass the result to :meth:`reading`."""
         return FetchedBytes(self._bytes, ranges)
 
     def reading(self, file_bytes: ReadableBytes) -> FileReader:
-        """Return a reader of the same file that reads from other bytes."""
+        """Return a reader of the same file that reads its bytes through ``file_bytes``."""
         return FileReader(file_bytes, self._metadata, self._page_states, self._projections)
 
     def rows_within(
@@ -347,7 +347,7 @@ class FileReader:
             return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """Read rows of every column. The columns share their requests."""
+        """Read rows, given in ascending order, of every source; the sources share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._bytes.scattered()

@@ -6,8 +6,8 @@ conditional write, a test object with a unique name is created unconditionally; 
 create it again. A store that responds "created" both times is rejected.
 
 The test object is stored next to the object to be created. It is deleted immediately after the test. If it remains
-nevertheless, cleanup removes it. It cannot be mistaken for a version, because its name has the form of a temporary file
-of an interrupted local commit.
+nevertheless, a cleanup removes it. It cannot be mistaken for a version, because its name has the form of a temporary
+file of an interrupted local commit.
 
 Source: behavior of rclone's ``serve s3``, which ignores conditions.
 """

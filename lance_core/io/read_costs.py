@@ -82,7 +82,7 @@ class ReadCosts:
 
     @property
     def batch_bytes(self) -> int:
-        """Number of bytes that a scan reads with one request: their transfer takes as long as the first byte."""
+        """Number of bytes that a scan reads with one request; their transfer takes ``request_seconds``."""
         return max(1, round(self.request_seconds * self.bytes_per_second))
 
     def early_bytes(self, num_files: int) -> int:

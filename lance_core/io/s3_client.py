@@ -257,7 +257,7 @@ class S3Client:
         """Send a request with the client of botocore, after the first attempt failed.
 
         Args:
-            failure: how it failed; None if there was no first attempt.
+            failure: how the first attempt failed; None if there was none.
             bucket: name of the bucket.
             key: key of the object.
             place: the object, for messages.

@@ -67,7 +67,7 @@ class KeyIndex:
         """Yield pairs of equal keys: numbers of source rows, and ascending indices of the given rows.
 
         Args:
-            columns: key columns of rows of the table, of the same types.
+            columns: key columns of rows of the table, with the same types as those of the source.
         """
         hashes = hash_keys(columns)
         may_match = self._is_present[(hashes >> self._filter_shift).view(np.int64)]

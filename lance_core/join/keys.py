@@ -198,7 +198,7 @@ def byte_ranges(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 
 
 def _words(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return values of a fixed size as words, shape (num_values, num_words); shorter values are extended by zeros."""
+    """Return values of a fixed size as words, shape (num_values, num_words); shorter values are padded with zeros."""
     if pa.types.is_boolean(array.type):
         return np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.uint64)[:, None]
     num_bytes = array.type.byte_width

@@ -47,7 +47,7 @@ def updates_in_place(view: TableView, rules: MergeRules, source: pa.Schema) -> b
     """Return whether columns are updated in place.
 
     Raises:
-        InvalidMergeError: the builder requests it, but the merge also inserts or deletes rows.
+        InvalidMergeError: the builder requests updates in place, but the merge also inserts or deletes rows.
         NotSupportedError: the source lacks members of a struct, and rows are deleted because they do not match.
     """
     table = view.schema

@@ -75,7 +75,7 @@ def _add(words: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint64]) -> None:
 
 
 def _key_bytes(columns: Sequence[pa.Array]) -> pa.Array | None:
-    """Return the bytes of each key; None if a column has a type without a byte form; the filter is then empty."""
+    """Return the bytes of each key; None if a column's type has no byte form, in which case the filter is empty."""
     parts = [_column_bytes(column) for column in columns]
     if any(part is None for part in parts):
         return None

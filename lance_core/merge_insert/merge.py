@@ -343,7 +343,7 @@ class _Staged:
 
     Attributes:
         view: the version that the attempt was planned on.
-        rows: an append of the fragments.
+        rows: a transaction that appends the fragments.
         changes: the changes.
     """
 

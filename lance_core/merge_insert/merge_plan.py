@@ -45,7 +45,7 @@ def merge_plan_text(
         verbose: whether to list the fragments and their files.
         elapsed: seconds that the merge took; None if it was not executed.
         figures: the numbers of rows that it changed, by name.
-        stats: the requests that it took.
+        stats: numbers of the requests that it sent.
     """
     written = {} if stats is None else {"iops": stats.write_iops, "bytes_written": stats.written_bytes}
     read = {} if stats is None else {"iops": stats.read_iops, "bytes_read": stats.read_bytes}

@@ -163,7 +163,7 @@ class WrittenRows:
     Attributes:
         index: the number of the staged fragment.
         fragments: the new fragments; None if the staged fragment is used as it is.
-        keys: the bitmap of the filter of the inserted keys; None if the merge has none.
+        keys: the bitmap of the filter of the inserted keys; None if the merge has no filter.
     """
 
     index: int
@@ -416,8 +416,8 @@ class MergePlanner:
         Args:
             dataset: a handle to the version for which everything was searched and written.
             properties: properties of the transaction.
-            transaction_uuid: UUID of the transaction; a new one if None. If it is given, and a version after that of
-                the handle has this UUID, the result refers to that version.
+            transaction_uuid: UUID of the transaction; a new one if None. If the transaction with the given UUID created
+                a version after that of the handle, the result refers to that version.
             progress: records the progress of the commit.
 
         Raises:
@@ -565,7 +565,7 @@ class _Matches:
 
     @property
     def deletes(self) -> list[FragmentDelete]:
-        """The rows to delete from the fragments, in their state in the version."""
+        """The rows to delete, with the fragments as listed in the version."""
         return [replace(each.delete, fragment=now) for now, each in self.found if each.delete is not None]
 
     @property

@@ -143,7 +143,7 @@ def _inserted(source: RowSource, changes: Changes) -> Iterator[pa.RecordBatch]:
 
 
 def _in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield batches with all columns; those that they lack are null."""
+    """Yield batches with all columns; missing columns are null."""
     for batch in batches:
         known = batch.schema.names
         columns = [

@@ -194,7 +194,7 @@ class MergeRules:
 def key_names(schema: Schema, on: object) -> tuple[str, ...]:
     """Return the key columns that the argument ``on`` denotes: a name, names, or None for the primary key.
 
-    Names are compared exactly, or else without regard to case.
+    If no column has exactly the given name, case is ignored.
 
     Raises:
         InvalidTypeError: ``on`` is neither a name nor an iterable of names.

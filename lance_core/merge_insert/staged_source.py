@@ -62,12 +62,12 @@ class StagedSource:
         return StagedSource(self.schema, self.fragments[index : index + 1])
 
     def rows(self, view: TableView) -> StagedRows:
-        """Return the rows, to be read with the options of a view of the table."""
+        """Return an object that reads the rows; ``view`` is any version of the table, which locates the files."""
         return StagedRows(self, view)
 
 
 class StagedRows:
-    """Reads the rows like those of :class:`~lance_core.merge_insert.source.SourceRows`, but from the files.
+    """Reads the rows from the files, with the interface of :class:`~lance_core.merge_insert.source.RowSource`.
 
     Args:
         source: the fragments.

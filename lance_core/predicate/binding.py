@@ -213,7 +213,7 @@ class Binder:
         return left, right
 
     def _beside(self, node: Node, other: Expression, adapts: bool) -> Expression:
-        """Bind an operand that is compared with ``other``; literals, even in sums, adopt the type of a column."""
+        """Bind an operand of a comparison; if ``other`` is a column, literals (even in sums) adopt its type."""
         if not (adapts and isinstance(other, Column)):
             return self.bind(node)
         if isinstance(node, Value) and node.adapts:

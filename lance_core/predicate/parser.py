@@ -16,8 +16,8 @@ Thus, ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT
 DISTINCT FROM extends as far as possible: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
 
 The precedence of operators in sqlglot differs: there, ``a = b IS NULL`` means ``a = (b IS NULL)``. This module replaces
-it with a loop over a table of precedences. sqlglot parses names, values, calls, and types; its tables are reduced to
-the syntax that predicates support, so that other SQL is never misread as a predicate.
+sqlglot's rules with a loop over a table of precedences. sqlglot parses names, values, calls, and types; its tables are
+reduced to the syntax that predicates support, so that other SQL is never misread as a predicate.
 
 Source: predicates tested with pylance 14.0.2, which ignores everything after the first invalid token; this library
 reports an error instead.
@@ -137,7 +137,7 @@ class _PredicateParser(Parser):
         return self._parse_tighter_than(0)
 
     def _parse_tighter_than(self, binding: int) -> exp.Expr:
-        """Parse all operations that bind tighter than ``binding``."""
+        """Parse all operations that bind more tightly than ``binding``."""
         self._depth += 1
         if self._depth > MAX_HEIGHT:
             self.raise_error(f"nested more than {MAX_HEIGHT} levels deep")

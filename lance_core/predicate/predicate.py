@@ -94,8 +94,8 @@ class Predicate:
         """Plan a predicate that this package does not evaluate itself.
 
         Raises:
-            InvalidInputError: as ``refusal``, if DataFusion refuses the predicate too.
-            NotSupportedError: as ``refusal``, in the same case.
+            InvalidInputError: DataFusion also rejects the predicate, and ``refusal`` has this type.
+            NotSupportedError: DataFusion also rejects the predicate, and ``refusal`` has this type.
         """
         # DataFusion is a large package, so it is loaded only by the first predicate that needs it.
         from lance_core.predicate.engine import SqlExpressions

@@ -211,7 +211,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the byte ranges of pages that the segment contains completely, and the first ones of other pages."""
+        """Return all byte ranges of pages that are completely in the segment, and the first ranges of other pages."""
         ranges: list[ByteRange] = []
         for part in cast("PageSegment", segment).slices:
             if part.is_whole:

@@ -88,7 +88,7 @@ class PageReader:
         self._dictionary = dictionary
 
     def decode(self, field: Field, runs: Runs, extents: Extents) -> ReadSteps[pa.Array]:
-        """Read the rows of the runs as one array of ``arrow_type(field)``. The members of a struct share their steps.
+        """Read the rows of the runs as one array of ``arrow_type(field)``. The members of a struct share read steps.
 
         Raises:
             CorruptDataError: the pages are inconsistent, or extend past the end of the file.

@@ -162,7 +162,7 @@ def batch_statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -
 def _null_masks(
     metadata: LegacyMetadataReader, field_id: int, had_nulls: NDArray[np.bool_], least: pa.Array
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return masks of the batches in which a value may be read as null, and as other than null."""
+    """Return two masks: batches in which a value may be read as null, and batches in which one may not be null."""
     if not is_variable_width(least.type):
         return np.zeros(len(least), np.bool_), np.ones(len(least), np.bool_)
     is_empty = np.asarray(pc.equal(pc.binary_length(least), 0).fill_null(True))

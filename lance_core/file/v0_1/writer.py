@@ -56,7 +56,7 @@ class LegacyFileWriter(DataFileWriter):
     Args:
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        config: write settings; only the number of rows per group concerns this format.
+        config: write settings; only the number of rows per group applies to this format.
         table: the table that the file is written for, whose dictionary values the file's dictionaries start with; None
             for a standalone file.
 

@@ -1,4 +1,4 @@
-"""Converts the spans that decoders request to ranges that a store reads, and extracts the spans from what was read.
+"""Converts the spans that decoders request to ranges that a store reads, and extracts the spans from the bytes.
 
 Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one read of the file. Spans that
 are close together are read as one range, because a separate request takes about as long as reading the gap.
@@ -38,7 +38,7 @@ def on_file(steps: Steps[T], *, is_mapped: bool) -> ReadSteps[T]:
     """Convert the steps of a decoder to read steps of the file.
 
     Args:
-        steps: the decoder.
+        steps: the steps of the decoder.
         is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
     """
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES

@@ -137,7 +137,7 @@ class _Source:
         return self
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> list[RowSegment]:
-        """Cut rows into segments."""
+        """Divide rows into segments."""
         return self._segments(start, stop) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
