@@ -61,6 +61,8 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         InvalidInputError: the version has no such fragment.
     """
 
+    __slots__ = ("_dataset", "_record", "_view")
+
     def __init__(self, dataset: Handle, fragment_id: int) -> None:
         """Look up the fragment; nothing is read."""
         view = dataset.view
