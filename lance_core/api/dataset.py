@@ -327,7 +327,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the dataset as an Arrow schema; with default scan options, the schema of a scan."""
+        """The Arrow schema of the dataset or, if there are default scan options, of a scan with these options."""
         if self._default_scan_options is not None:
             return self.scanner().projected_schema
         return shown_schema(self._view.schema)

@@ -496,7 +496,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         """Replace the values of columns with those of other rows that have the same keys; unmatched rows do not change.
 
         Writes a data file with the columns, but creates no version; commit the results with
-        :class:`LanceOperation.Update`, and ``update_mode="rewrite_columns"``.
+        :class:`LanceOperation.Update` and ``update_mode="rewrite_columns"``.
 
         Args:
             data_obj: the new values and their keys, which are kept in memory. Of several rows with the same key, the

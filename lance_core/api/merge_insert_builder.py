@@ -120,7 +120,7 @@ class MergeInsertBuilder(PylanceClass):
         return self
 
     def conflict_retries(self, max_retries: int) -> Self:
-        """Set how often the merge is planned again after a conflict with another writer; the default is 10.
+        """Set the maximum number of times that the merge is planned again after a conflict; the default is 10.
 
         Raises:
             InvalidInputError: the number is negative.

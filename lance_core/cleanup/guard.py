@@ -1,4 +1,4 @@
-"""Guard: finds new references to files, which other writers add after a cleanup was planned.
+"""Guard: finds references to files that other writers added after a cleanup was planned.
 
 Other writers may continue between planning and removal: they may tag a version to be removed, restore an old version,
 or create a branch. Before each batch of removals, the guard checks again for versions, tags, and branch versions that
@@ -116,7 +116,7 @@ class Guard:
             self._report_damage(version, what)
 
     def _look_at_held(self, version: int) -> None:
-        """Keep a version that is about to be restored. If its removal has begun, the restoring writer notices."""
+        """Keep a version that is about to be restored. The restoring writer detects a removal that has begun."""
         self.spared_owners |= detached_owners(self._log, version)
         name = self._removed.get(version)
         if name is None or version in self._asked_for or version in self._gone_versions:

@@ -39,7 +39,7 @@ class CleanupPolicy:
     """Determines which versions and files a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
     ``lance_pipelines/maintenance/policy.py`` has a class with the same name: the part of a declaration that specifies
-    when a dataset is cleaned up. This policy is created from it.
+    when a dataset is cleaned up. Policies of this class are created from it.
 
     Attributes:
         older_than: remove only versions that were created longer ago than this; if None, versions of any age match.

@@ -1,6 +1,6 @@
 """The commands that create versions or remove files: ``restore``, ``plan``, and ``apply``.
 
-A plan is a JSON document, which ``apply`` executes later, perhaps after somebody has read it. If the dataset has
+A plan is a JSON document, which ``apply`` executes later, possibly after someone has reviewed it. If the dataset has
 changed in such a way that the plan would have a different effect or undo a change, ``apply`` does not execute it.
 """
 

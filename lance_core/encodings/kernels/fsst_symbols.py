@@ -317,7 +317,7 @@ def _symbols_of_codes(tables: Sequence[SymbolTable]) -> tuple[NDArray[np.uint64]
 
 
 def _symbols_and_literals(tables: Sequence[SymbolTable]) -> pa.Array:
-    """Return the 256 symbols of each table, and then all bytes."""
+    """Return the 256 symbols of each table, followed by all 256 single bytes."""
     words, lengths = _symbols_of_codes(tables)
     is_used = np.arange(_SYMBOL_BYTES) < lengths.reshape(-1, 1)
     symbols = words.view(np.uint8).reshape(-1, _SYMBOL_BYTES)[is_used]
