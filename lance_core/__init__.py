@@ -235,7 +235,7 @@ _MODULES: Final = (
     "util",
     "vector",
 )
-"""The public modules, which ``import lance_core`` makes available as attributes. ``dataset`` is a function instead."""
+"""The public modules that ``import lance_core`` makes available as attributes; ``lance_core.dataset`` is a function."""
 
 _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {

@@ -28,7 +28,9 @@ _MEM_WAL: Final = "the in-memory write-ahead log is not supported; use pylance, 
 _METRICS: Final = "these are counters and traces of pylance's runtime, which is not used; use a Python profiler"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
 _READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
-_TORCH: Final = "loaders for torch and TensorFlow are not supported; convert the batches of `to_batches()`"
+_TORCH: Final = (
+    "data loaders for PyTorch and TensorFlow are not supported; convert the batches that `to_batches()` returns"
+)
 _WIRING: Final = "internal to pylance"
 
 ABSENT: Final = {
@@ -99,7 +101,7 @@ ABSENT: Final = {
     "MergeInsertBuilder.execute_batches": "use `MergeInsertBuilder.execute`",
     "MergeInsertBuilder.execute_uncommitted_batches": "use `MergeInsertBuilder.execute_uncommitted`",
     "MergeInsertBuilder.mark_sstables_as_compacted": _MEM_WAL,
-    "ShardedBatchSampler.__len__": "fails in pylance; the number of batches depends on the dataset",
+    "ShardedBatchSampler.__len__": "the method fails in pylance; the number of batches depends on the dataset",
     # Arguments.
     "(fragment)": "pass the id of the fragment",
     "(full_text_query)": _FULL_TEXT,
@@ -120,7 +122,7 @@ ABSENT: Final = {
     "scanner(aggregate)": "aggregate with `LanceDataset.sql`",
     "scanner(query)": _FULL_TEXT,
 }
-"""Key -> the reason, and what to use instead."""
+"""Maps each absent name or argument to the reason why it is absent, or to what to use instead."""
 
 
 def reason_of_argument(function: str, argument: str) -> str | None:

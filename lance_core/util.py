@@ -9,4 +9,4 @@ from lance_core.public.times import sanitize_ts, td_to_micros
 __all__ = ["MetricType", "sanitize_ts", "td_to_micros"]
 
 MetricType = Literal["l2", "euclidean", "dot", "cosine"]
-"""Names of the distances between vectors."""
+"""Names of the metrics for the distance between vectors."""

@@ -91,7 +91,7 @@ def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[
 @click.option(
     "--materialize-deletions/--no-materialize-deletions",
     default=None,
-    help="Whether to also rewrite large fragments above the deletion threshold.",
+    help="Whether to also rewrite large fragments whose fraction of deleted rows exceeds the threshold.",
 )
 @_options(_REWRITE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def compact(**arguments: Any) -> None:
@@ -156,7 +156,7 @@ def delete_rows(**arguments: Any) -> None:
 @main.command()
 @_options(_DELETE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def retention(**arguments: Any) -> None:
-    """Delete the rows that have expired by the declared retention rule."""
+    """Delete the rows that have expired according to the declared retention rule."""
     _run("retention", **arguments)
 
 
@@ -183,7 +183,7 @@ def build_index(*, names: tuple[str, ...], **arguments: Any) -> None:
 )
 @_options(_INDEX_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def optimize_indices(*, names: tuple[str, ...], **arguments: Any) -> None:
-    """Bring all indices up to date, and build declared ones. Requires the optional extra "pylance"."""
+    """Bring all indices up to date, and build declared ones that are missing. Requires the optional extra "pylance"."""
     _run("optimize_indices", names=list(names) or None, **arguments)
 
 
@@ -238,7 +238,11 @@ def promote(**arguments: Any) -> None:
 @click.option("--dataset", metavar="KEY", help="Show only runs for the dataset with this asset key.")
 @click.option("--job", metavar="NAME", help="Show only runs of this job, for example compact.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of runs, the latest first."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of runs; the latest runs are shown first.",
 )
 def history(*, uri: str | None, dataset: str | None, job: str | None, limit: int) -> None:
     """Show what maintenance runs did and cost.

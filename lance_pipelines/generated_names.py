@@ -32,7 +32,7 @@ JOBS: Final = (
     "check",
     "promote",
 )
-"""The operations that have a job for each dataset, as far as its declaration requires them."""
+"""The operations that have a job for each dataset whose declaration requires them."""
 
 STEPS: Final = (
     "write_fragments",
@@ -60,7 +60,7 @@ STEPS: Final = (
     "audit_version",
     "move_tag",
 )
-"""The ops and graphs that exist for each dataset, as far as its declaration requires them."""
+"""The ops and graphs that exist for each dataset whose declaration requires them."""
 
 _LEGAL_PART: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SEPARATOR: Final = "__"

@@ -78,11 +78,12 @@ _DESCRIPTIONS: Final = MappingProxyType(
         "cleanup": "Remove old versions of {}, the files that only they use, and leftovers of crashed writers. "
         "Versions that a tag, branch, or lease refers to are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
-        "retention": "Delete the rows of {} that have expired by the declared retention rule.",
+        "retention": "Delete the rows of {} that have expired according to the declared retention rule.",
         "restore": "Restore the content of an older version of {} as a new version.",
         "verify": "Examine the files of a version of {}, and all manifests, tags, branches, and indices.",
         "build_index": "Build the declared indices of {}. The rows do not change.",
-        "optimize_indices": "Bring the indices of {} up to date, and build declared ones. The rows do not change.",
+        "optimize_indices": "Bring the indices of {} up to date, and build declared ones that are missing. The rows "
+        "do not change.",
     }
 )
 

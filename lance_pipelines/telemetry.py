@@ -63,7 +63,7 @@ _OUTCOMES: Final[Mapping[EventType, str]] = MappingProxyType(
         EventType.STEP_UP_FOR_RETRY: "retry",
     }
 )
-"""Maps the events at which a span ends to its outcome."""
+"""Maps each event that ends a span to the outcome of the span."""
 
 _OF_RUNS: Final = frozenset({EventType.RUN_START, EventType.RUN_SUCCESS, EventType.RUN_FAILURE, EventType.RUN_CANCELED})
 _COMMITS: Final = frozenset({EventType.ASSET_MATERIALIZATION, EventType.ASSET_OBSERVATION})
@@ -84,7 +84,7 @@ _SUMS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
         "lance/bytes_reclaimed": ("lance.bytes.reclaimed", "By", "Bytes of removed files"),
     }
 )
-"""Maps metadata of the events of commits to the counter that sums it: name, unit, description."""
+"""Maps each metadata key of commit events to the counter that adds up its values: name, unit, description."""
 
 _CPU_KEY: Final = "lance/cpu_seconds"
 """Metadata key that only events of maintenance assets have.

@@ -110,7 +110,7 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
         )
     else:
         _logger.info(
-            "%s: cleaned up after version %d: versions removed: %d, bytes removed: %d",
+            "%s: automatic cleanup after the commit of version %d: versions removed: %d, bytes removed: %d",
             log.root,
             manifest.version,
             stats.old_versions,

@@ -65,7 +65,7 @@ class Guard:
         self._asked_for: set[int] = set()
         self._detached: set[int] = set()
         self.spared_owners: set[str] = set()
-        """Owners to which new references were found; the files of these owners must be kept."""
+        """Owners (see ``ownership.py``) to which new references were found; their files must be kept."""
         self.spared_versions: set[int] = set()
         """Versions that were planned for removal but are kept, with all their files."""
         self.damaged_versions: set[int] = set()

@@ -90,8 +90,8 @@ def plan_cleanup(given: Namespace) -> Answer:
     explanation = plan.explanation(include_files=True, max_files=_MAX_FILES)
     stats = explanation.stats
     lines = [
-        f"remove {counted(stats.old_versions, 'version')}, and in total "
-        f"{counted(len(explanation.candidate_files), 'file')} of {counted(stats.bytes_removed, 'byte')}",
+        f"remove {counted(stats.old_versions, 'version')}: {counted(len(explanation.candidate_files), 'file')}, "
+        f"{counted(stats.bytes_removed, 'byte')} in total",
         *(f"  {file.path}" for file in explanation.candidate_files),
     ]
     return _planned(given, "cleanup", {**policy, "files": _files(explanation.candidate_files)}, lines)

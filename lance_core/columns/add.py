@@ -167,9 +167,8 @@ class AddedColumns:
         extended = next((field for field in columns.walk() if field.id in known), None)
         if extended is not None:
             raise NotSupportedError(
-                f"the items of list {extended.name!r} cannot be extended by members with values; add the "
-                "members without "
-                "values instead, by passing a field or a schema"
+                f"members cannot be added with values to the items of list {extended.name!r}; add them without values, "
+                "by passing a field or a schema"
             )
         return cls(schema, columns, values, prepared)
 

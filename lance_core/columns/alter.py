@@ -75,7 +75,7 @@ class AlterColumn(TypedDict, total=False):
 
 
 _TENSOR: Final = "arrow.fixed_shape_tensor"
-"""The extension type whose values can be cast: they are vectors."""
+"""The only extension type whose values can be cast: they are stored as vectors."""
 _TYPES = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 

@@ -60,8 +60,8 @@ class BatchUDF:
         computed = _as_batch(self.func(batch))
         if self.output_schema is not None and not computed.schema.equals(self.output_schema):
             raise SchemaMismatchError(
-                f"the schema of the function's result is not output_schema.\nexpected:\n{self.output_schema}\nfound:\n"
-                f"{computed.schema}"
+                f"the schema of the function's result differs from output_schema.\nexpected:\n{self.output_schema}\n"
+                f"found:\n{computed.schema}"
             )
         if computed.num_rows != batch.num_rows:
             raise InvalidInputError(

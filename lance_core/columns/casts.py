@@ -62,7 +62,8 @@ _CASTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType],
     (types.is_duration, types.is_duration),
     (types.is_decimal, types.is_decimal),
 )
-"""Tests of the type before and after; lists and dictionaries are tested by their items and values."""
+"""Pairs of tests, for the types before and after a cast. For lists and dictionaries, the types of the items or values
+are tested."""
 
 
 def can_cast(before: pa.DataType, after: pa.DataType) -> bool:

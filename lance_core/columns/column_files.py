@@ -236,8 +236,8 @@ def with_deleted_rows(
         position = stop
     if num_live != num_expected:
         raise InvalidInputError(
-            f"fragment {fragment.id}: the number of values must be the number of rows; expected {num_expected}, found "
-            f"{'more' if num_live > num_expected else num_live}",
+            f"fragment {fragment.id}: the number of values must equal the number of rows; expected {num_expected}, "
+            f"found {'more' if num_live > num_expected else num_live}",
             expected=num_expected,
             found=num_live,
         )

@@ -38,14 +38,14 @@ _MAX_RUN_ROWS: Final = 64 * 1024
 """Maximum number of rows for which an expression is evaluated at a time, if no batch size is requested."""
 
 _FIRST_FRAGMENTS: Final = 8
-"""Number of fragments that are read together first."""
+"""Number of fragments in the first group of fragments that are read together."""
 
 
 class ColumnValues(Protocol):
     """The values of new columns."""
 
     can_repeat: bool
-    """Whether the values can be returned again, for another version."""
+    """Whether the values can be requested again, for another version, after a conflict."""
 
     def schema(self, view: TableView) -> pa.Schema:
         """Return the new columns."""

@@ -70,7 +70,7 @@ class JoinedRows:
         self._key_type = given.field(self._at).type
         self.schema: pa.Schema = given.remove(self._at)
         if not self.schema.names:
-            raise InvalidInputError(f"the data has no column besides {key!r}")
+            raise InvalidInputError(f"the data has no column besides {key!r}; expected at least one column to add")
         _comparable_type(self._key_type)
 
     def check_keys(self, column: str, dtype: pa.DataType) -> None:

@@ -58,7 +58,7 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
 _BATCHES_PER_TARGET: Final = 8
-"""Minimum number of batches in a file with a byte limit, which is reached at the end of a batch."""
+"""Minimum number of batches in a file with a byte limit. The limit is checked only at the end of a batch."""
 
 _PROBES: Final = (1, 64)
 """Row positions at which the task's first reads stop. These short reads measure the

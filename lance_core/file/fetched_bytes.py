@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchedBytes"]
 
 _PADDING_BYTES: Final = 4096
-"""Maximum number of bytes between two ranges that become one. Writers add padding between the buffers of a file."""
+"""Maximum number of bytes between two ranges that are merged. Writers add padding between the buffers of a file."""
 
 
 class FetchedBytes:
@@ -43,11 +43,11 @@ class FetchedBytes:
 
     is_mapped: Final = False
     is_whole: Final = True
-    """Reading makes no requests."""
+    """True: reading makes no requests."""
 
     is_many_files: Final = False
     num_bytes_held: Final = 0
-    """The fetched bytes do not belong to the cached information about the file."""
+    """0: the fetched bytes do not belong to the cached information about the file."""
 
     read_costs: ReadCosts = MEMORY_COSTS
 

@@ -79,13 +79,13 @@ class FileGroup:
     """
 
     is_whole: Final = False
-    """The files are not held in memory as a whole."""
+    """False: the files are not held in memory as a whole."""
 
     is_many_files: Final = True
-    """Each call to :meth:`read` opens the files that it reads."""
+    """True: each call to :meth:`read` opens the files that it reads."""
 
     is_mapped: Final = False
-    """The group is not mapped as one range of memory, although each file may be."""
+    """False: the group is not mapped as one range of memory, although each file may be."""
 
     num_bytes_held: Final = 0
     memory: Final = 0
@@ -191,7 +191,8 @@ class FileGroup:
             if column.length * first_rows != first_length * file.num_rows:
                 raise CorruptDataError(
                     f"{file.path}: column {index} has {counted(column.length, 'slot')} for "
-                    f"{counted(file.num_rows, 'row')}, but {first_length} for {first_rows} in {self._files[0].path}",
+                    f"{counted(file.num_rows, 'row')}, but {counted(first_length, 'slot')} for "
+                    f"{counted(first_rows, 'row')} in {self._files[0].path}",
                     path=file.path,
                     column=index,
                 )

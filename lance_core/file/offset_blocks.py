@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["keeping_offsets"]
 
 _BLOCK_BYTES: Final = 32 * 1024
-"""Size of a block in bytes. An object store returns it almost as fast as a few bytes."""
+"""Size of a block in bytes. An object store returns a block almost as fast as a few bytes."""
 
 _MAX_BLOCKS: Final = 64
-"""Offsets in more blocks than this are read without neighboring offsets, and are not cached."""
+"""Offsets that are in more blocks than this are read without neighboring offsets, and are not cached."""
 
 _BLOCKS: Final = -1
 """Used instead of a column index in the keys of the cache."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Projections"]
 
 _MOST: Final = 4
-"""Maximum number of projections of a file."""
+"""Maximum number of cached projections of a file."""
 
 _PROJECTION_BYTES: Final = 250
 _FIELD_BYTES: Final = 50

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["IOCounters", "IOStats", "bytes_read_counter", "counters_of", "iops_counter", "share_counters"]
 
 _lock: Final = fork_lock()
-"""Lock shared by all counters. It takes a tenth of a microsecond, which is short compared with any request."""
+"""Lock shared by all counters. Acquiring it takes a tenth of a microsecond, much less than any request."""
 
 
 @dataclass(frozen=True, slots=True)

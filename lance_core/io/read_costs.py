@@ -33,10 +33,11 @@ _NEAR_PART: Final = 48
 in flight at the same time, so avoiding a request saves only a fraction of its latency."""
 
 _LINK_REQUESTS: Final = 10
-"""A machine receives at most about as many bytes per second as this many requests return: 1 GB by default."""
+"""Number of concurrent requests whose total bandwidth a machine can receive; 1 GB per second with the defaults."""
 
 _EARLY_PART: Final = 6
-"""Bytes of any number of files are read early if those of a file take at most 1 / 6 of the latency."""
+"""The first bytes of any number of files are read early if transferring those of one file takes at most 1 / 6 of the
+latency."""
 
 _PARALLEL_REQUESTS: Final = 64
 
@@ -106,7 +107,7 @@ def _positive(options: Mapping[str, str], name: str, default: float) -> float:
 
 
 MEMORY_COSTS: Final = ReadCosts(request_seconds=0.0, bytes_per_second=10e9, near_bytes=4096)
-"""Costs of memory, and of files in the memory that the operating system uses as a cache."""
+"""Costs of reading from memory, or from files in the page cache of the operating system."""
 
 REMOTE_COSTS: Final = ReadCosts.of_object_store()
 """Default costs of an object store."""

@@ -46,13 +46,13 @@ DIRECTORY_BUCKET: Final = "--x-s3"
 
 _PARALLEL_REQUESTS: Final = 256
 _CALL_REQUESTS: Final = 4
-"""Maximum number of requests for ranges that are in flight at the same time, and of those of one call of obstore."""
+"""Maximum number of concurrent requests for ranges: in one process, and in one call of obstore."""
 
 _LARGE_BYTES: Final = 1024 * 1024
 """Ranges of at least this many bytes are read with separate calls."""
 
 _MAX_NATIVE_FAILURES: Final = 3
-"""After this many failures of obstore, first attempts use signed URLs, unless a request of obstore has succeeded."""
+"""After this many failures of obstore without a success, first attempts use signed URLs instead of obstore."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -71,7 +71,7 @@ _VERBS: Final = {
     "head_object": "find",
     "list_objects_v2": "list",
 }
-"""Operation -> the verb that messages use for it; all other operations write."""
+"""Maps operations to the verbs that messages use for them; the verb for all other operations is "write"."""
 
 _R = TypeVar("_R")
 _lock: Final = fork_lock()

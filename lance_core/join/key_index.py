@@ -28,7 +28,7 @@ _MOST_PAIRS: Final = 1 << 22
 
 _HASH_BITS: Final = 64
 _FILTER_BITS: Final = 3
-"""Number of additional leading bits of a hash that are compared to exclude keys beforehand."""
+"""Number of additional leading bits of a hash that are compared first, to exclude most keys that do not match."""
 
 _STEP_ITEMS: Final = 1 << 16
 """Number of hashes that are computed at a time."""

@@ -56,7 +56,9 @@ def updates_in_place(view: TableView, rules: MergeRules, source: pa.Schema) -> b
         return True
     if _lacks_members(table.fields, schema_from_arrow(source).fields):
         if rules.deletes_unmatched:
-            raise NotSupportedError("rows cannot be deleted by a source that lacks members of a struct")
+            raise NotSupportedError(
+                "rows that match no source row cannot be deleted if the source lacks members of a struct"
+            )
         return rules.writes_rows and rules.when_matched is not WhenMatched.DELETE
     lacks_columns = not set(source.names).issuperset(table.names) and bool(set(source.names) - set(rules.keys))
     return (

@@ -195,8 +195,8 @@ class MatchFinder:
                     continue
                 if self._rules.when_matched is WhenMatched.FAIL:
                     raise InvalidMergeError(
-                        f"a row of the table has the key {shown_keys(self._source, self._rules, source_rows[0])} of a "
-                        "source row",
+                        "a source row matches a row of the table, which when_matched 'fail' does not allow: "
+                        f"{shown_keys(self._source, self._rules, source_rows[0])}",
                         row=int(source_rows[0]),
                     )
                 met = np.ones(len(found), np.bool_)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = ["CommittedMerge", "MergePlanner", "MergeSearch", "MergeWrite", "SearchedFragment", "WrittenRows"]
 
 _MAX_ROWS: Final = 1 << 32
-"""Number of rows of the source that cannot be numbered in 32 bits anymore."""
+"""Number of source rows from which the row numbers no longer fit in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

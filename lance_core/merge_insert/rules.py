@@ -186,7 +186,7 @@ class MergeRules:
         required = [top.name for top in table.fields if not top.nullable and top.name not in source.names]
         if self.inserts and required:
             raise SchemaMismatchError(
-                f"rows cannot be inserted without values of columns that are not nullable: {', '.join(required)}",
+                f"rows cannot be inserted without values for the non-nullable columns {', '.join(required)}",
                 column=required[0],
             )
 
@@ -209,7 +209,7 @@ def key_names(schema: Schema, on: object) -> tuple[str, ...]:
         try:
             names = list(on)  # type: ignore[call-overload]  # refused below if it is not an iterable of names
         except TypeError as error:
-            raise InvalidTypeError(f"on must be a str or an iterable of str, found {on!r:.80}") from error
+            raise InvalidTypeError(f"argument `on` must be a str or an iterable of str, found {on!r:.80}") from error
     if not names:
         raise InvalidInputError(
             "a merge needs key columns: name them in the argument `on`, or declare a primary key in the schema"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RowSource", "SourceRows", "one_batch"]
 
 _BATCH_ROWS: Final = 1 << 16
-"""Number of rows that are held together; rows are found faster in few batches."""
+"""Minimum number of rows in a batch that is held in memory; rows are found faster in a few large batches."""
 
 _MAPPED_BYTES: Final = 32 * 1024 * 1024
 """Number of bytes that are read from the temporary file before the memory of its mapping is released."""
@@ -187,7 +187,7 @@ class _SpilledBatches:
 
     def batch(self, index: int) -> pa.RecordBatch:
         if self._mapping is None:
-            raise InternalError("rows of the source are read before all are in the temporary file")
+            raise InternalError("rows of the source were requested before all were written to the temporary file")
         start, stop = self._places[index : index + 2]
         self._num_mapped += stop - start
         if self._num_mapped > _MAPPED_BYTES:

@@ -264,4 +264,5 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Pairs of type tests: the first accepts the types of literals, the second the column types that these can adopt."""
+"""Pairs of type tests: the first accepts types of literals, the second the column types to which such literals are
+converted."""

@@ -285,7 +285,7 @@ def _signed(sign: str, operand: Values) -> _Expression:
         return [signed(sign, each) for each in operand(value, root)]
 
     def condition(value: JsonbValue, root: JsonbValue) -> bool | None:
-        raise InvalidInputError("a number with a sign is not a condition of a JSON path")
+        raise InvalidInputError("a signed number cannot be used as a condition in a JSON path")
 
     return _Expression(values, condition)
 

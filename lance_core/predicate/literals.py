@@ -56,7 +56,7 @@ _FLOATS: Final = MappingProxyType(
 """Maps the text form of each literal zero to its value."""
 
 _DIGITS: Final = frozenset(f"Int64({digits})" for digits in range(-76, 77))
-"""The text forms of all literals that are numbers of decimal digits."""
+"""The text forms of all literals that are valid as the number of digits in ``round``."""
 
 
 def with_typed_literals(expression: Expr, types: Mapping[str, pa.DataType]) -> Expr:

@@ -49,17 +49,17 @@ _OPERATORS: Final = frozenset(
 )
 _CONSTANTS: Final = frozenset({"null", "true", "false", "end"})
 _ALSO_NAMES: Final = frozenset({"case", "else", "end", "escape", "from", "then", "when"})
-"""Operators that name a column, if the table has one and an operand is expected: ``end - start``."""
+"""Keywords that are read as column names if the table has such a column and an operand is expected: ``end - start``."""
 _OPERAND_ENDS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET})
 _BITWISE: Final = frozenset("&|^")
-"""Operators that the reference accepts only in the arguments of functions."""
+"""Operators that the reference implementation accepts only in the arguments of functions."""
 _SPECIAL: Final = frozenset(
     {
         *("all", "any", "at", "case", "exists", "interval", "similar", "some"),
         *("ceil", "extract", "floor", "overlay", "position", "substr", "substring", "trim", "unknown"),
     }
 )
-"""Words with a special meaning in SQL that the reference accepts only in the arguments of functions."""
+"""Words with a special meaning in SQL that the reference implementation accepts only in the arguments of functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _Writer:
     _lists: list[bool] = field(default_factory=list)
     """For each open parenthesis or bracket: whether it may hold several items."""
     _named: set[int] = field(default_factory=set)
-    """Indices of the last tokens of columns."""
+    """For each reference to a column: the index of its last token."""
 
     def write(self) -> None:
         self._tokens = tokenize(self.source)
@@ -121,7 +121,7 @@ class _Writer:
             self._index += 1
         if self._closings:
             expected = self._closings[-1][1][0]
-            raise syntax_error(self.source, len(self.source), f"expected {expected!r}, found the end")
+            raise syntax_error(self.source, len(self.source), f"expected {expected!r}, found the end of the expression")
 
     def _replacement(self, token: Token) -> str:
         """Return what replaces a token, and advance to the last token that is replaced."""

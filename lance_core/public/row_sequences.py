@@ -31,7 +31,7 @@ __all__ = ["RowDatasetVersionMeta", "RowIdMeta", "RowIdSequence", "document_of",
 
 _INLINE: Final = "Inline"
 _SHOWN: Final = 10
-"""Number of ids that a representation contains."""
+"""Maximum number of ids in the result of ``repr``."""
 _LARGEST: Final = 2**64 - 1
 _MAX_IDS: Final = 2**32
 """Maximum number of rows in a fragment."""

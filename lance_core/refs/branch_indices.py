@@ -79,7 +79,7 @@ def branch_indices(origin: Handle, branch: Handle) -> BranchIndices:
     if [fragment.id for fragment in before.fragments] != [fragment.id for fragment in after.fragments]:
         raise InvalidInputError(
             f"the fragments of branch {after.message.branch!r} differ from those of version {before.version}, from "
-            "which it was created; its indices cannot be moved"
+            "which it was created, so the indices of the branch cannot be moved"
         )
     old = decode_index_section(before.index_section)
     new = decode_index_section(after.index_section)

@@ -54,7 +54,7 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.STAGED_MANIFEST: "remove the manifest",
         ProblemKind.ABANDONED_MANIFEST: "remove the manifest; the external manifest store does not refer to it",
         ProblemKind.UNRECORDED_BRANCH: "remove the branch, or complete it with create_branch",
-        ProblemKind.MIXED_NAMES: "complete the migration to V2 names",
+        ProblemKind.MIXED_NAMES: "complete the migration to V2 manifest names",
         ProblemKind.EMPTY_MANIFEST: "remove the manifest; nothing was committed",
         ProblemKind.LOST_VERSION: (
             "remove the version's row from the external manifest store; the staged manifest is missing"

@@ -179,7 +179,7 @@ def _hint_faults(log: VersionLog, latest: int) -> Iterator[str]:
     except NotFoundError:
         return
     except (ValueError, TypeError, KeyError):
-        yield f"{VERSION_HINT_NAME} is not a JSON object with the entry 'version', a number"
+        yield f"{VERSION_HINT_NAME} is not a JSON object with a numeric entry 'version'"
         return
     if hint > latest:
         yield f"{VERSION_HINT_NAME} contains version {hint}, but the latest version is {latest}"

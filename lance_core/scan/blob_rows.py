@@ -114,8 +114,12 @@ class BlobRows:
                     f"fragment {fragment_id} has no row at offset {int(positions[here].max())}: it has "
                     f"{counted(source.fragments[index].physical_rows, 'row')}, including deleted rows"
                 )
-            if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
-                raise NotSupportedError(f"the selection includes a deleted row of fragment {fragment_id}")
+            is_deleted = np.isin(positions[here], readers[index].deleted_rows())
+            if is_deleted.any():
+                raise NotSupportedError(
+                    f"the selection includes a deleted row: fragment {fragment_id}, offset "
+                    f"{int(positions[here][is_deleted][0])}"
+                )
             owners[here] = index
         return cls(source, readers, owners, positions)
 

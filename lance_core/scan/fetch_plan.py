@@ -34,7 +34,7 @@ _BYTE_SECONDS: Final = 1e-9
 """CPU time in seconds of a request to an object store, and of receiving and decoding a byte of a range from it."""
 
 _MIN_RANGE_ROWS: Final = 1024
-"""Fewer rows than this are read individually, because all columns then share their requests."""
+"""Fewer rows than this are read individually, not as a range: individual reads of all columns share their requests."""
 
 _MIN_GAP_ROWS: Final = 8192
 """Minimum distance in rows between two clusters."""

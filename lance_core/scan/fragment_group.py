@@ -173,7 +173,9 @@ class FragmentGroup(RowReader):
 
     def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
         """Raise an error: fragments with blobs are not joined."""
-        raise InternalError(f"the blobs of field {field_id} were requested from a group of fragments")
+        raise InternalError(
+            f"blobs of field {field_id} must be requested from one fragment, not from a group of fragments"
+        )
 
     def runs(
         self, wanted: Schema, start: int, stop: int, config: ReadConfig, max_rows: int

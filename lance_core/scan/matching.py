@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "gathered_values", "matching_batches", "read_found", "split_columns"]
 
 _RUN_ROWS: Final = 8 * 8192
-"""Maximum number of rows that are evaluated, or picked from, at a time. More rows would not fit into a CPU's cache."""
+"""Maximum number of rows that are evaluated or filtered at a time. More rows would not fit into a CPU's cache."""
 
 _FEW_ROWS: Final = 128
 """If at most this many rows match, they are read individually, without estimating costs."""

@@ -59,7 +59,7 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 2**18
 
 _NUM_AHEAD: Final = 8
-"""Maximum number of batches whose distances are being computed."""
+"""Maximum number of batches whose distances are computed at the same time."""
 
 _LEAST_HELD: Final = 2**16
 """Minimum number of candidates to collect before those that are not among the nearest are dropped."""

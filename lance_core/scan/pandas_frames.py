@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["read_frame"]
 
 _Path: TypeAlias = tuple[str, ...]
-"""The names of a column and of members of structs in it."""
+"""The name of a column, followed by the names of the struct members that lead to a nested field."""
 
 
 class BlobMode(Enum):

@@ -74,8 +74,8 @@ _BATCH_BYTES: Final = 64 * 1024 * 1024
 """Approximate maximum size of a batch in bytes, if no batch size is requested. A single row may exceed it."""
 
 _FIRST_FILTERED: Final = 8
-"""Number of fragments that are read together first if there is a filter and no limit: most filters find few rows, so
-their first rows come from several fragments."""
+"""Number of fragments in the first group that is read together if there is a filter and no limit: most filters find few
+rows, so the first rows come from several fragments."""
 
 
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types

@@ -36,7 +36,7 @@ _MEMORY_VARIABLE: Final = "LANCE_MEM_POOL_SIZE"
 _DEFAULT_MEMORY_BYTES: Final = 1 << 30
 
 _SORT_RESERVATION_BYTES: Final = 10 << 20
-"""DataFusion's default for the bytes that a sort reserves for merging; too much if little memory is allowed."""
+"""DataFusion's default for the bytes that a sort reserves for merging; too much if the memory limit is low."""
 
 _REFUSED: Final = (
     "Error during planning: DDL not supported",
@@ -142,7 +142,7 @@ class SqlTable(ArrowDataset):
         if self._failure is not None:
             return self._failure
         message = reason(failure(error))
-        problem = f"queries can only read: {message}" if message.startswith(_REFUSED) else message
+        problem = f"only read-only statements are supported: {message}" if message.startswith(_REFUSED) else message
         return InvalidInputError(f"SQL {_shortened(sql)!r}: {problem}")
 
 

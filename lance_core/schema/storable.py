@@ -145,7 +145,7 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_0),
     ),
     StorableRule(
-        what="a packed struct with strings or binaries",
+        what="a packed struct with string or binary members",
         applies=_is_variable_packed,
         versions=(_V.V0_1, _V.V2_2),
     ),

@@ -185,12 +185,12 @@ class FileLocator:
         If ``base_id`` is None, the file is below the table's own root.
 
         Raises:
-            CorruptDataError: the base path is unknown, or ``path`` leads outside the base path.
+            CorruptDataError: the base path is unknown, or ``path`` points outside the base path.
         """
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
             place = "the table's root" if base_id is None else f"base path {base_id}"
-            raise CorruptDataError(f"path {path!r:.200} leads outside {place}", base_id=base_id)
+            raise CorruptDataError(f"path {path!r:.200} points outside {place}", base_id=base_id)
         store, root = (self._store, self._root) if base is None else self._store_of(base)
         return Location(store, store.join(root, path))
 

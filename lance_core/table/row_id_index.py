@@ -35,7 +35,7 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 
 _FRAGMENT_BYTES: Final = 40
-"""Approximate memory in bytes of what is known about a fragment."""
+"""Approximate memory in bytes of the cached information about a fragment."""
 
 
 @dataclass(frozen=True, slots=True)

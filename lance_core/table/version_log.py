@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Holds that are at least this old are ignored, because they are assumed to be leftovers of crashed processes."""
+"""Holds (files that protect a version from cleanups) of at least this age are ignored, because they are assumed to be
+leftovers of crashed processes."""
 
 _HINT_SWITCH: Final = "LANCE_USE_VERSION_HINT"
 _OFF: Final = frozenset({"0", "false", "off"})

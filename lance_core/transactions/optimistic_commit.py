@@ -95,7 +95,8 @@ __all__ = ["OptimisticCommit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Maximum number of listings of versions after CREATE; a listing is repeated if a cleanup removes a listed version."""
+"""Maximum number of listings of versions after the step CREATE; a listing is repeated if a cleanup removes a listed
+version."""
 
 
 _logger: Final = logging.getLogger(__name__)

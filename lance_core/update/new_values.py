@@ -139,8 +139,8 @@ class _NewColumn:
             expression = parsed.cast([pa.string()])
         else:
             raise InvalidInputError(
-                f"column {target.name!r} contains JSON, so it can be set to JSON or text; the type of {text!r:.200} is "
-                f"{made}",
+                f"column {target.name!r} contains JSON, so it can be set only to JSON or text; the type of "
+                f"{text!r:.200} is {made}",
                 column=target.name,
             )
         column = cls(target, tuple(index_path(schema, path) for path in expression.paths), expression)

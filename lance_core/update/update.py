@@ -64,7 +64,7 @@ _ROW_FIELDS: Final = with_row_columns(Schema(fields=()), offsets=False).fields[:
 """The row id and the address, which are read together with the columns."""
 
 _READ: Final = ReadConfig(batch_rows=64 * 1024)
-"""Expressions are evaluated for each batch, which has a fixed cost."""
+"""Reads large batches, because evaluating expressions has a fixed cost per batch."""
 
 
 class UpdateResult(TypedDict):

@@ -61,7 +61,7 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
     """
 
     PROGRESS_EXT: ClassVar[str] = ".in_progress"
-    """Ending of the name of the file that exists while a fragment is written."""
+    """Suffix of the name of the file that exists while a fragment is being written."""
 
     def __init__(self, base_uri: str, metadata: Mapping[str, str] | None = None) -> None:
         """Connect to the file system."""

@@ -19,7 +19,8 @@ def build_maintenance_asset(declaration: DatasetDeclaration) -> dg.AssetSpec:
     return dg.AssetSpec(
         dg.AssetKey(maintenance_key(declaration)),
         description=f"The maintenance of {declaration.name}: each run of its maintenance jobs materializes this asset, "
-        "with what the run did and what it cost. If it is not fresh, no maintenance has run for too long.",
+        "with what the run did and what it cost. If it is not fresh, no maintenance job has run for longer than the "
+        "policy allows.",
         group_name=_GROUP,
         owners=declaration.owners,
         kinds={STORAGE_KIND},

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "RULES", "Finding", "Rule", "evaluate"]
 
 COLUMNS: Final = "columns"
-"""Name of the fact that the next evaluation of the schema check compares with."""
+"""Name of the recorded fact with which the next evaluation of the schema check compares the columns."""
 
 _SAMPLED_FRAGMENTS: Final = 100
 _NAMED: Final = 5

@@ -36,7 +36,7 @@ __all__ = ["Duplicates", "RepeatedKey", "find_duplicates", "require_key_columns"
 
 DEFAULT_MAX_BYTES: Final = 256 * 1024**2
 MAX_CANDIDATES: Final = 100_000
-"""Number of hashes that occur more than once whose keys are counted exactly."""
+"""Maximum number of repeated hashes for which the keys are counted exactly."""
 
 _ADDRESS: Final = "_rowaddr"
 _COUNT: Final = "count"
@@ -44,7 +44,7 @@ _FIRST: Final = "first"
 _LAST: Final = "last"
 _HASH_BYTES: Final = 8
 _SORT_FACTOR: Final = 3
-"""A file is in memory together with its sorted copy and masks."""
+"""Memory to sort a file of hashes, as a multiple of its size: the file, a sorted copy, and masks."""
 _BUFFERED_ROWS: Final = 1 << 20
 _MAX_BITS: Final = 12
 _EXAMPLES: Final = 5

@@ -409,7 +409,7 @@ def _function(node: Node) -> Any:
 
 
 _NO_YAML: Final[Mapping[str, Any]] = types.MappingProxyType({"not": {}})
-"""The schema of values that only templates return."""
+"""The schema of values that only a template can return."""
 
 _ONLY_A_VARIABLE: Final = re.compile(r"""\{\{\s*env(?:\.|\(['"])(\w+)(?:['"]\))?\s*\}\}""")
 
@@ -439,7 +439,7 @@ _LEAVES: dict[Any, YamlType] = {
         },
     ),
 }
-"""The types that do not consist of others, and Dagster's own."""
+"""The types that are not composed of other types, and those that Dagster defines."""
 
 _PARTITIONS: Final = {
     "daily": dg.DailyPartitionsDefinition,

@@ -67,7 +67,7 @@ SUMMARY_KEY: Final = "lance/summary"
 """Metadata key: what happened, in one line, for example ``append: +500 rows, v5``."""
 
 DETAILS_KEY: Final = "lance/details"
-"""Metadata key: a JSON object with the values that have no entry of their own, under names without ``lance/``."""
+"""Metadata key: a JSON object with the values that have no entry of their own; the names lack the prefix ``lance/``."""
 
 CONTENT_KEY: Final = "lance/content"
 """Key among the details: digest of the version's content; versions with equal digests have equal rows."""

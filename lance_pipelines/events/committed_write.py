@@ -135,7 +135,7 @@ def commit_frame(
     """
     if frame is None:
         raise InvalidInputError(
-            "expected a data frame, found None; annotate an asset that stores its own data '-> None'"
+            "expected a data frame, found None; if the asset stores its own data, declare the return type as None"
         )
     frame_type = frame_type_of(type(frame))
     if frame_type.stage is None:

@@ -78,7 +78,7 @@ class PartitionValue:
 
 
 Partition: TypeAlias = Mapping[str | None, PartitionValue]
-"""One partition: its place in every dimension, by name; the name is None if there is only one dimension."""
+"""One partition: its value in every dimension, keyed by the name of the dimension; None if there is only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["fit_columns"]
 
 _MAX_ATTEMPTS: Final = 10
-"""Maximum number of times that columns are added; another attempt follows only if another run was first."""
+"""Maximum number of attempts to add columns; an attempt is repeated only if another writer committed first."""
 
 
 def fit_columns(

@@ -80,7 +80,7 @@ class StreamFormat(StrEnum):
     """The format of a stream."""
 
     PARQUET = "parquet"
-    """Files that arrive in a directory; the same holds for the next three."""
+    """Files that arrive in a directory, as for CSV, JSON, and ORC."""
 
     CSV = "csv"
     JSON = "json"
@@ -333,7 +333,7 @@ class StreamSource:
         if self.format in _OF_FILES and self.schema is None:
             raise InvalidInputError(f"{what} requires a schema, as Spark DDL: 'id BIGINT, name STRING'")
         if self.format not in _OF_FILES and self.schema is not None:
-            raise InvalidInputError(f"{what} takes no schema, which the stream determines")
+            raise InvalidInputError(f"{what} takes no schema: the stream determines it")
 
     @property
     def kind(self) -> str:

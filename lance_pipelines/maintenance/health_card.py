@@ -71,7 +71,7 @@ _SHOWN_INDICES: Final = 2
 
 _CHART_BARS: Final = 60
 _CHART_WIDTH: Final = 420
-"""Narrow enough for the column of values on the page of an event; a wider image pushes the table over its edge."""
+"""Narrow enough for the column of values on the page of an event; a wider image makes the table wider than the page."""
 
 _CHART_HEIGHT: Final = 80
 _LARGE, _SMALL, _DELETED = "#4a7dd1", "#e0a526", "#d1495b"

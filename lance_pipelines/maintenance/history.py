@@ -40,7 +40,7 @@ NOTHING_TO_DO: Final = "nothing to do"
 FAILED: Final = "failed"
 
 MAX_FRAGMENTS: Final = 32
-"""With more fragments than this, a run merges them."""
+"""Maximum number of fragments of a history; a run that finds more of them merges them."""
 
 _TIME: Final = pa.timestamp("us", "UTC")
 

@@ -27,7 +27,7 @@ VECTOR_DETAILS: Final = "Vector"
 _DIGEST_DIGITS: Final = 8
 
 _MIN_VECTORS: Final = 256
-"""Default number of rows from which a vector index is built: a codebook with 8 bits has this number of entries."""
+"""Default minimum number of rows for building a vector index: a codebook with 8 bits has this number of entries."""
 
 
 class IndexType(StrEnum):
@@ -125,7 +125,7 @@ _PARAMETERS: Final[Mapping[IndexType, frozenset[str]]] = MappingProxyType(
         IndexType.IVF_HNSW_SQ: _OF_VECTORS | _OF_HNSW,
     }
 )
-"""The parameters of each type. pylance ignores unknown parameters of most types, so a typing error would be lost."""
+"""The parameters of each type. pylance ignores unknown parameters of most types, so a typo would go unnoticed."""
 
 _REQUIRED: Final = MappingProxyType(
     {IndexType.IVF_PQ: ("num_sub_vectors",), IndexType.IVF_HNSW_PQ: ("num_sub_vectors",)}

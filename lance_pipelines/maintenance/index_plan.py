@@ -53,16 +53,16 @@ class IndexAction(StrEnum):
     """What a job does with one index."""
 
     BUILD = "build"
-    """Build it on all rows."""
+    """Build the index on all rows."""
 
     REPLACE = "replace"
-    """Build it on all rows, in place of the index of the same name."""
+    """Build the index on all rows; it replaces the existing index of the same name."""
 
     UPDATE = "update"
-    """Add the fragments that it does not cover."""
+    """Add the fragments that the index does not cover."""
 
     RETRAIN = "retrain"
-    """Retrain it on all rows, with its recorded parameters; only for vector indices."""
+    """Retrain the index on all rows, with its recorded parameters; only for vector indices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

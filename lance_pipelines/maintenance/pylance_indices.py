@@ -26,10 +26,10 @@ _MODULE: Final = "lance"
 _MISSING: Final = "the package pylance is not installed: pip install 'lance-pipelines[pylance]'"
 
 _RUST_POSITION: Final = re.compile(r", /\S+\.rs:\d+:\d+")
-"""Matches the positions in pylance's source code that its messages end in."""
+"""Matches the positions in pylance's source code with which its messages end."""
 
 _PANICS: Final = "pyo3_runtime"
-"""Module of the exception for a panic in Rust, which is not an ``Exception``."""
+"""Module of the exception for a panic in Rust; its class is not derived from ``Exception``."""
 
 
 def missing_extra() -> str:

@@ -24,7 +24,7 @@ __all__ = ["Reclaimable"]
 _MAX_MANIFESTS: Final = 8
 
 _MAX_FRAGMENTS: Final = 200_000
-"""Maximum number of fragments, over all manifests read, as far as the latest version tells."""
+"""Maximum total number of fragments in the manifests that are read, if each has as many as the latest version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

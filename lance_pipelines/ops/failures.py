@@ -28,7 +28,7 @@ _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", 
 """Matches the start of the sample configuration that Dagster appends to an error message."""
 
 _JOB: Final = re.compile(r"Error in config for job (\w+)")
-"""Matches the beginning of Dagster's message about a run configuration; the name of the job has that of the dataset."""
+"""Matches the beginning of Dagster's message about a run configuration; the job name contains the dataset's name."""
 
 _failures: dict[str, str] = {}
 """Maps the name of each dataset whose latest step failed to the message of that failure."""

@@ -98,7 +98,8 @@ class TargetConfig(dg.Config):
     )
     vector_columns: dict[str, int] | None = Field(
         default=None,
-        description="Maps the name of each vector column to the length of its lists; stored as fixed-size lists.",
+        description="Maps the name of each vector column to the length of its lists. These columns are stored as "
+        "fixed-size lists.",
     )
 
 
@@ -117,7 +118,7 @@ class SqlIngestConfig(TargetConfig):
 _CONFIGS: Final[Mapping[type, type[TargetConfig]]] = MappingProxyType(
     {FileSource: IngestConfig, SqlSource: SqlIngestConfig}
 )
-"""Maps the sources of which a run can replace something to their configurations."""
+"""Maps the kinds of sources whose settings a run can replace to the classes of their configurations."""
 
 
 def config_class(declaration: DatasetDeclaration) -> type[TargetConfig]:

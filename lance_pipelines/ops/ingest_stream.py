@@ -37,7 +37,7 @@ def build_stream_preparation_op(declaration: DatasetDeclaration, *, upstream: Se
 
     @dg.op(
         name=f"{declaration.name}__prepare_stream",
-        description=f"Has dead runs release the pool slot of {declaration.name}.",
+        description=f"Releases the pool slot of {declaration.name} if a run whose process no longer exists holds it.",
         ins={name: dg.In(dg.Nothing) for name in upstream},
         out=dg.Out(dg.Nothing),
     )

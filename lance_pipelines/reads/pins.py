@@ -40,10 +40,11 @@ _READ_TAG_KEY: Final = "lance/read_tag"
 
 _DATA_VERSION: Final = re.compile(r"([0-9]+)-([0-9a-f]{8}|unknown)")
 _MAX_EVENTS: Final = 50
-"""Maximum number of events of a partitioned asset among which the highest version is searched."""
+"""Maximum number of events of a partitioned asset that are searched for the highest version."""
 
 _MAX_ATTEMPTS: Final = 5
-"""How often a version is looked up if a cleanup removes it before it is leased."""
+"""Maximum number of times that a version is looked up; another attempt follows if a cleanup removes it before it is
+leased."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

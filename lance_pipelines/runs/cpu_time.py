@@ -12,7 +12,7 @@ import psutil
 __all__ = ["start_cpu_clock", "take_cpu_seconds"]
 
 _taken: Final = {"seconds": 0.0}
-"""The CPU time of this process and its children that does not belong to the next step."""
+"""The CPU time of this process and its children that is already attributed to earlier steps, or excluded."""
 
 
 def start_cpu_clock() -> None:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MACHINE_TAG: Final = ".dagster/lance_pipelines/machine"
-"""The prefix hides this tag and the next one in the web interface."""
+"""The leading dot hides this tag and ``PROCESS_TAG`` in the web interface."""
 
 PROCESS_TAG: Final = ".dagster/lance_pipelines/process"
 

@@ -183,7 +183,7 @@ def _examine(
         # Without a stamp the dataset is examined again at the next tick.
         waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
         return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=waiting)
-    silent = f"; not waiting for silent runs: {others.passed_over}" if others.passed_over else ""
+    silent = f"; not waiting for runs without recent events: {others.passed_over}" if others.passed_over else ""
     reason = f"{_ASKED}, {verdict.reason}{silent}"
     request = _request(kind, target, now, verdict, attempts)
     return Finding(reason=reason, seen=asked, request=request)

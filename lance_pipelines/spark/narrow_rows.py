@@ -38,12 +38,13 @@ _WIDE: Final = "__lance_row_is_wide"
 
 _MAX_BATCH_BYTES: Final = 64 * 1024**2
 _MIN_ROW_BYTES: Final = 1024
-"""With a lower limit for the values of variable size, too many frames would have to be read twice."""
+"""Minimum number of bytes per row that must remain for values of variable size. With a lower minimum, too many frames
+would have to be read twice."""
 
 _RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _UNCOUNTED: Final = 2**31 - 1
-"""The value of the setting with which Spark does not count."""
+"""The value of the byte limit with which Spark does not count bytes."""
 
 
 def marked_rows(frame: DataFrame, target: pa.Schema) -> DataFrame | None:

@@ -34,7 +34,8 @@ TASK_BYTES: Final = 128 * 1024**2
 """Number of bytes that a task reads, by default; the same as Spark's default size of a file split."""
 
 _SMALLEST_TASK_BYTES: Final = 4 * 1024**2
-"""A task that reads less takes longer to start than to read; the same as what Spark counts for opening a file."""
+"""Minimum target size of a task, in bytes; the same as Spark's default cost of opening a file. A smaller task would
+take longer to start than to read."""
 
 _BATCH_BYTES: Final = 16 * 1024**2
 """Maximum size of a batch, in bytes: the JVM and the worker both hold several."""

@@ -76,8 +76,8 @@ def ingest_available(
         raise InternalError(f"dataset {declaration.name}: the source is not a stream")
     if is_connect_session(session):
         raise NotSupportedError(
-            f"dataset {declaration.name}: a stream cannot be ingested in a Spark Connect session, whose server would "
-            "commit the micro-batches; use a SparkResource without remote"
+            f"dataset {declaration.name}: a stream cannot be ingested in a Spark Connect session, because its server "
+            "would commit the micro-batches; use a SparkResource without the setting 'remote'"
         )
     sink = _Sink(declaration, source, run_id, step_key, report)
     what = f"cannot ingest the {source.kind} of dataset {declaration.name}"

@@ -88,7 +88,7 @@ def run_tasks(
         lost_attempts = may_lose_attempts(session, reports)
     latest = {report.task_index: report for report in sorted(reports, key=lambda report: report.attempt_number)}
     if len(latest) != len(tasks):
-        raise InternalError(f"{what}: expected {amount(len(tasks), 'result')} of tasks, found {len(latest)}")
+        raise InternalError(f"{what}: expected results from {amount(len(tasks), 'task')}, found {len(latest)}")
     results = tuple(pickle.loads(latest[index].result) for index in range(len(tasks)))  # of our workers
     return TaskResults(results=results, lost_attempts=lost_attempts)
 

@@ -73,7 +73,7 @@ NATURAL: Final[Mapping[type[spark_types.DataType], pa.DataType]] = MappingProxyT
         ),
     }
 )
-"""Maps each Spark type without parameters to its natural type."""
+"""Maps each Spark type without parameters to its natural type (see the module docstring)."""
 
 READ_AS: Final[Mapping[pa.DataType, spark_types.DataType]] = MappingProxyType(
     {
@@ -104,7 +104,7 @@ READ_AS: Final[Mapping[pa.DataType, spark_types.DataType]] = MappingProxyType(
         **{pa.duration(unit): spark_types.DayTimeIntervalType() for unit in ("s", "ms", "us", "ns")},
     }
 )
-"""Maps each stored type without parameters to the Spark type as which it is read."""
+"""Maps each stored type without parameters to the Spark type with which its values are read."""
 
 _MOST_DIGITS: Final = 38
 _BLOB_NAME: Final = "lance.blob.v2"

@@ -291,7 +291,7 @@ def test_a_query_that_pylance_refuses_is_refused_with_the_same_builtin_class(uri
 
 @pytest.mark.parametrize("sql", lines(ONLY_HERE_REFUSED))
 def test_a_statement_that_writes_is_refused(uri: str, tmp_path: Path, sql: str) -> None:
-    with pytest.raises(InvalidInputError, match="queries can only read"):
+    with pytest.raises(InvalidInputError, match="only read-only statements are supported"):
         lance_core.dataset(uri).sql(sql.format(directory=tmp_path)).build().to_batch_records()
     assert not list(tmp_path.iterdir())
 

@@ -68,10 +68,10 @@ _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _MASKS: Final = np.array([(1 << 8 * length) - 1 for length in range(_SYMBOL_BYTES + 1)], np.dtype("<u8"))
-"""For each length of a symbol, the bits of its bytes."""
+"""For each length of a symbol, a mask that selects that many low-order bytes of a word."""
 
 _CODES: Final = 256
-"""Number of codes of a table, with and without a symbol."""
+"""Number of codes of a table, including those that have no symbol."""
 _MAX_UINT16: Final = (1 << 16) - 1
 _FULL_COUNT: Final = 5
 """Minimum number of occurrences of a candidate symbol in the last round. In earlier rounds, it is lower, because the

@@ -390,7 +390,7 @@ class MiniBlockState:
             raise CorruptDataError("the repetition index does not match the rows that start in the chunks")
         numbers = found_before[first] + rows - starts_before[first]
         if len(numbers) and int(numbers[-1]) >= len(row_starts):
-            raise CorruptDataError(f"row {int(rows[-1])} of the page does not start in the chunk in which it must")
+            raise CorruptDataError(f"row {int(rows[-1])} of the page does not start in the expected chunk")
         starts = row_starts[numbers]
         stops = np.append(row_starts, len(repetition))[numbers + 1]
         if last is not None:

@@ -47,7 +47,8 @@ __all__ = [
 _OFFSET_BITS: Final = 64
 
 _LOCATING_BYTES: Final = 64 * 1024
-"""Reads of more bytes of offsets belong to a scan, which reads them together with other values, and are not cached."""
+"""Reads of more than this many bytes of offsets are not cached: they belong to scans, which read the offsets together
+with other values."""
 
 _SMALL_BITMAP_BYTES: Final = 256 * 1024
 

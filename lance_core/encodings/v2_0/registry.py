@@ -52,7 +52,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
         "fixed_size_binary": fixed_size_binary.ARM,
     }
 )
-"""Maps the name of each oneof field that describes values to its arm."""
+"""Maps the name of each arm that describes values to its :class:`~lance_core.encodings.v2_0.api.Arm`."""
 
 STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -68,7 +68,7 @@ _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
 
 _GUESS_BYTES: Final = 64 * 1024
-"""Number of bytes that are read before and after the guessed location of values: at least a chunk."""
+"""Number of bytes that are read before and after the estimated location of values: at least a chunk."""
 
 _DICTIONARY_VALUES: Final = frozenset({"string", "large_string", "binary", "large_binary"})
 """Logical types of fields that are read as dictionaries."""

@@ -49,7 +49,7 @@ _MOST_AHEAD: Final = 16 * 1024 * 1024
 _SECTION: Final = "metadata of format 0.1"
 
 _FIELD_BYTES: Final = 1200
-"""Approximate memory in bytes of a field of the schema, and of what is known about its pages."""
+"""Approximate memory in bytes of a field of the schema, including the cached information about its pages."""
 
 
 class LegacyMetadataReader:

@@ -216,8 +216,8 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
         num_bytes = int(item.get("size", {}).get("N", 0))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"the external manifest store has a malformed row for {base}; expected a path, and numbers as "
-            "version and size"
+            f"the external manifest store has a malformed row for {base}; expected a path, a numeric "
+            "version, and a numeric size"
         ) from error
     if not path.startswith(f"{base}/"):
         raise CorruptDataError(

@@ -28,7 +28,8 @@ def check_field_ids(schema: Schema) -> None:
     """
     ids = schema.field_ids()
     if min(ids, default=0) < 0:
-        raise InvalidInputError("the new schema has a field without an id")
+        unnumbered = next(field for field in schema.walk() if field.id < 0)
+        raise InvalidInputError(f"field {unnumbered.name!r} of the new schema has no id")
     if len(set(ids)) != len(ids):
         repeated = next(each for each in ids if ids.count(each) > 1)
         raise InvalidInputError(f"field id {repeated} occurs twice in the new schema", field=repeated)

@@ -143,7 +143,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         uses=_READS,
         parse=_names,
         expects="names of columns, separated by commas, or a JSON list of names",
-        meaning="the columns to read; an empty text means none, which suffices to count rows. The system columns "
+        meaning="the columns to read; an empty string means none, which suffices to count rows. The system columns "
         "`_rowid` and `_rowaddr` can be read too",
         default="all columns",
     ),

@@ -36,7 +36,7 @@ class LanceDataSource(DataSource):
     """The data source ``lance``. ``register`` derives a class from it that contains what belongs to the session."""
 
     session_storage_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Storage options of all tables; those of a table replace them."""
+    """Storage options for all tables; the options of a table override them."""
 
     parallelism: ClassVar[int] = 1
     """The number of tasks that the cluster executes at a time, as it was when the data source was registered."""

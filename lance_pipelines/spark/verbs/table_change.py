@@ -44,7 +44,7 @@ RETRIES: Final = 10
 """How often a change is planned again by default after conflicts with other writers."""
 
 _RETRY_TIMEOUT: Final = timedelta(days=1)
-"""The number of attempts limits a change, not their duration, which depends on the amount of data."""
+"""So long that only the number of attempts limits a change: their duration depends on the amount of data."""
 
 _logger: Final = logging.getLogger(__name__)
 

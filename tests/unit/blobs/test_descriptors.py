@@ -100,7 +100,7 @@ def test_external_reference_that_leaves_its_base_path_raises_corrupt_data(
     store: MemoryStore, tmp_path, uri: str
 ) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared):
-        with pytest.raises(CorruptDataError, match="leads outside base path"):
+        with pytest.raises(CorruptDataError, match="points outside base path"):
             act(_of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path))
 
 
@@ -128,7 +128,7 @@ def test_managed_blobs_may_share_bytes(store: MemoryStore, tmp_path) -> None:
 @pytest.mark.parametrize("uri", ["../secret", "/etc/passwd", "data/../../a", "", "a\0b"])
 def test_managed_blob_that_leaves_the_table_root_raises_corrupt_data(store: MemoryStore, uri: str) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared, BlobDescriptors.check):
-        with pytest.raises(CorruptDataError, match="leads outside the table's root"):
+        with pytest.raises(CorruptDataError, match="points outside the table's root"):
             act(_of(store, (MANAGED, 0, 1, 0, uri)))
 
 
@@ -185,7 +185,7 @@ def test_external_reference_without_a_base_must_be_absolute(store: MemoryStore, 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "s3://bucket/a", "memory://m/a", "%2e%2e/../a"])
 def test_external_reference_with_a_base_must_be_relative(store: MemoryStore, tmp_path, uri: str) -> None:
-    with pytest.raises(CorruptDataError, match="leads outside base path"):
+    with pytest.raises(CorruptDataError, match="points outside base path"):
         _of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path).load()
 
 
