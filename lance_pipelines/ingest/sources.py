@@ -80,11 +80,17 @@ class StreamFormat(StrEnum):
     """The format of a stream."""
 
     PARQUET = "parquet"
-    """Files that arrive in a directory, as for CSV, JSON, and ORC."""
+    """Parquet files that arrive in a directory."""
 
     CSV = "csv"
+    """CSV files that arrive in a directory."""
+
     JSON = "json"
+    """JSON files that arrive in a directory."""
+
     ORC = "orc"
+    """ORC files that arrive in a directory."""
+
     LANCE = "lance"
     """The rows that each version appends to another Lance table."""
 

@@ -219,7 +219,7 @@ def test_merge_with_a_missing_fragment_is_refused() -> None:
             "field 1 is stored in two data files",
         ),
         (Merge(fragments=(part(0), part(1)), schema=_schema(replace(C, id=1))), InvalidInputError, "occurs twice"),
-        (Merge(fragments=(part(0), part(1)), schema=_schema(replace(C, id=-1))), InvalidInputError, "without an id"),
+        (Merge(fragments=(part(0), part(1)), schema=_schema(replace(C, id=-1))), InvalidInputError, "schema has no id"),
     ],
 )
 def test_merges_that_would_break_the_table_are_refused(
