@@ -169,7 +169,6 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
         )
         declared = source.schema if columns is None else with_row_columns(source.schema)
-        filtered = with_row_columns(stored_schema(source.schema), offsets=False)
         if query is not None:
             declared = query.with_fields(declared)
         # Expressions are computed from the binary form.
@@ -180,7 +179,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         self._columns = table.of(self._projection.wanted)
         mask = RowMask.of(row_addr_allowlist, row_addr_blocklist)
         # What is applied to the result of a search is not part of the scan.
-        self._predicate = _predicate_of(filtered, filter if query is None or prefilter else None, mask)
+        self._predicate = _predicate_of(source.schema, filter if query is None or prefilter else None, mask)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._row_range = row_range
@@ -193,7 +192,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         plan_ranges((), offset=self._offset, limit=self._limit)
         self._nearest = None
         if query is not None:
-            after = None if filter is None or prefilter else Predicate.plan(query.with_fields(filtered), filter)
+            found = query.with_fields(_filtered_schema(source.schema))
+            after = None if filter is None or prefilter else Predicate.plan(found, filter)
             self._nearest = NearestRows(
                 source, query, self._predicate, after, columns=self._columns, order_by=order_by or ()
             )
@@ -451,6 +451,8 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         fragments = (
             self._source.reader(fragment, first_rows.get(fragment.id, 0)) for fragment in self._source.fragments
         )
+        if len(self._source.fragments) == 1:
+            return fragments
         filtered = () if self._predicate is None else self._predicate.wanted.fields
         num_first = _FIRST_FILTERED if self._limit is None and self._predicate is not None else 1
         wanted = (*self._columns.stored.fields, *filtered)
@@ -489,8 +491,16 @@ def _merged(first: pa.RecordBatch, second: pa.RecordBatch, is_first: Sequence[bo
     return pa.RecordBatch.from_arrays(list(columns), schema=pa.schema(fields))
 
 
-def _predicate_of(filtered: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
+def _filtered_schema(schema: Schema) -> Schema:
+    """Return the columns that a filter can use."""
+    return with_row_columns(stored_schema(schema), offsets=False)
+
+
+def _predicate_of(schema: Schema, filter: Any, mask: RowMask | None) -> Predicate | None:
     """Return the condition of a scan; None if all rows are selected."""
+    if filter is None and mask is None:
+        return None
+    filtered = _filtered_schema(schema)
     predicate = None if filter is None else Predicate.plan(filtered, filter)
     if mask is None:
         return predicate
