@@ -208,14 +208,16 @@ def uri(tmp_path: Path) -> str:
         (_overwrite, {"file/file_bytes"}),
     ],
 )
-def test_every_module_that_a_commit_crosses_is_in_its_description(uri: str, verb: Verb, exceptions: set[str]) -> None:
+def test_every_module_used_by_a_commit_is_in_the_description_of_commits(
+    uri: str, verb: Verb, exceptions: set[str]
+) -> None:
     crossed = crossed_by(verb(uri), _is_end_of_a_commit)
     assert {COMMIT, ONE_OF, "io/object_store"} < crossed
     assert crossed - {module for module, _ in steps_of("Commit")} == exceptions
     assert exceptions <= exceptions_of("Commit")
 
 
-def test_concurrent_deletes_cross_only_modules_in_the_description_of_a_commit(uri: str) -> None:
+def test_concurrent_deletes_use_only_modules_in_the_description_of_commits(uri: str) -> None:
     late = lance_core.dataset(uri)
     lance_core.dataset(uri).delete("a < 5")
     crossed = crossed_by(lambda: late.delete("a > 995"), _is_end_of_a_commit)
@@ -234,7 +236,7 @@ def test_concurrent_deletes_cross_only_modules_in_the_description_of_a_commit(ur
     ],
 )
 @pytest.mark.parametrize("mode", ["create", "append"])
-def test_every_module_that_a_write_crosses_before_its_commit_is_in_its_description(
+def test_every_module_used_by_a_write_before_its_commit_is_in_the_description_of_writes(
     tmp_path: Path, version: str, rows: pa.Table, exceptions: set[str], mode: str
 ) -> None:
     # The first write in a format imports its modules, which would then appear in the call stacks.

@@ -31,7 +31,7 @@ sys.meta_path.insert(0, Refuse())
 """
 
 
-def test_importing_lance_core_loads_nothing_heavy():
+def test_importing_lance_core_loads_only_lightweight_packages():
     program = f"import sys, json, lance_core; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []

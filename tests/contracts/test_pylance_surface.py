@@ -50,7 +50,7 @@ def dataset(tmp_path: Path) -> lance_core.LanceDataset:
     return lance_core.write_dataset(pa.table({"a": [1, 2]}), tmp_path / "points")
 
 
-def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None:
+def test_comparison_with_pylance_is_up_to_date_and_gives_a_reason_for_every_absent_member() -> None:
     # In a separate process, because the script imports every module of pylance.
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / "pylance_surface.py", "--check"], capture_output=True, text=True, check=False
@@ -61,7 +61,7 @@ def test_comparison_is_up_to_date_and_gives_a_reason_for_every_absence() -> None
 @pytest.mark.parametrize(
     ("section", "function"), [("lance", "LanceDataset"), ("lance", "write_dataset"), ("LanceDataset", "scanner")]
 )
-def test_arguments_that_the_comparison_shows_as_rejected_are_rejected(
+def test_arguments_that_the_comparison_with_pylance_lists_as_rejected_are_rejected(
     section: str, function: str, dataset: lance_core.LanceDataset
 ) -> None:
     page = (ROOT / "docs" / "reference" / "pylance-surface.md").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def test_arguments_that_the_comparison_shows_as_rejected_are_rejected(
     assert dataset.latest_version == 1
 
 
-def test_message_in_the_migration_guide_matches_the_actual_message(dataset: lance_core.LanceDataset) -> None:
+def test_error_message_in_the_migration_guide_matches_the_actual_message(dataset: lance_core.LanceDataset) -> None:
     guide = (ROOT / "docs" / "guides" / "from-pylance.md").read_text(encoding="utf-8")
     (name,) = re.findall(r'"/data/points"\)\.(\w+)\(', guide)
     with pytest.raises(AttributeError) as raised:

@@ -167,7 +167,7 @@ MORE_FORMS = {"mini_block": {"constant"}, "per_value": {"packed_struct"}, "block
 """What only this library decodes: children of other encodings."""
 
 
-def test_the_table_of_forms_covers_every_compressive_encoding():
+def test_the_list_of_forms_contains_every_compressive_encoding():
     assert set(FORMS) == {"mini_block", "per_value", "block"}
     assert set().union(*FORMS.values()) == set(COMPRESSIVE)
 
@@ -184,7 +184,7 @@ def test_every_encoding_has_the_forms_that_pylance_decodes(form):
     ("form", "arm"),
     [(form, arm) for form in FORMS for arm in sorted(COMPRESSIVE) if arm not in FORMS[form] | MORE_FORMS[form]],
 )
-def test_an_encoding_in_an_unsupported_form_is_refused_by_name(form, arm):
+def test_an_encoding_in_an_unsupported_form_is_refused_and_named_in_the_error(form, arm):
     chunks, rows = Chunks.single(np.zeros(8, np.uint8), 1), FixedRows(np.zeros((1, 8), np.uint8))
     message = f"{arm}' is not supported for {form.replace('_', '-')} data"
     with pytest.raises(UnsupportedEncodingError, match=message):
@@ -219,7 +219,7 @@ def test_every_column_encoding_is_read_in_format_2_0(arm):
 
 
 @pytest.mark.parametrize("arm", ["blob", "zone_index"])
-def test_column_encodings_other_than_values_are_refused_after_format_2_0(arm):
+def test_column_encodings_other_than_plain_values_are_refused_after_format_2_0(arm):
     data = column_message(COLUMN_ENCODINGS[arm]).SerializeToString()
     with pytest.raises(UnsupportedEncodingError, match=arm):
         ColumnMetadata.parse(data, 0, "here", LanceFileVersion.V2_2)

@@ -50,7 +50,7 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     "arguments", [{"limit": 22_000}, {"filter": "a % 5 = 1"}, {"filter": "a % 5000 = 1"}], ids=["all", "many", "few"]
 )
-def test_every_module_that_a_scan_crosses_is_in_its_description(
+def test_every_module_used_by_a_scan_is_in_the_description_of_scans(
     locations: dict[str, str], name: str, exceptions: set[str], arguments: dict[str, Any]
 ) -> None:
     scanner = lance_core.dataset(locations[name]).scanner(**arguments)
@@ -60,7 +60,7 @@ def test_every_module_that_a_scan_crosses_is_in_its_description(
     assert exceptions <= exceptions_of("Scan")
 
 
-def test_scans_enter_every_conditional_module_of_the_description_when_its_condition_applies(
+def test_scans_use_every_module_that_the_description_lists_as_conditional(
     locations: dict[str, str],
 ) -> None:
     steps = {module for module, _ in steps_of("Scan")}

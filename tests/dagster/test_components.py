@@ -532,7 +532,7 @@ def scaffold(path: Path, append: bool = False, **parameters: Any) -> None:
     scaffold_object(path, typename, json.dumps(parameters), "yaml", project_root=None, append=append)
 
 
-def test_a_scaffolded_file_loads_and_shows_every_other_field_in_comments(project: Project) -> None:
+def test_a_scaffolded_file_loads_and_shows_the_remaining_fields_in_comments(project: Project) -> None:
     scaffold(project.defs / "trips")
     scaffold(
         project.defs / "trips" / "defs.yaml", append=True, key="lake/users", source_format="csv", paths=["/x y.csv"]

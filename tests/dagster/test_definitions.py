@@ -99,7 +99,7 @@ def test_job_and_schedule_names_of_a_dataset_do_not_depend_on_other_datasets() -
     assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone
 
 
-def test_the_listed_job_and_step_names_equal_those_of_a_dataset() -> None:
+def test_the_documented_job_and_step_names_equal_those_of_a_dataset() -> None:
     index = IndexDeclaration(column="id", type=IndexType.BTREE)
     rule = RetentionRule(predicate="id < 0")
     trips = declaration("trips", publish=PublishSettings(tag="prod"), indices=[index], retention=rule)
@@ -153,7 +153,7 @@ def test_the_interval_of_the_sensors_can_be_set() -> None:
         assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected
 
 
-def test_deps_may_be_keys_assets_and_keys_that_differ_only_in_a_dash() -> None:
+def test_deps_may_contain_assets_and_keys_that_differ_only_in_a_dash() -> None:
     @dg.asset
     def upstream() -> None: ...
 

@@ -41,7 +41,7 @@ _ACTIVE = ("STARTING", "STARTED")
 _SECONDS = 400
 
 
-def test_the_compose_file_refers_only_to_what_exists() -> None:
+def test_the_compose_file_refers_only_to_existing_services_volumes_and_files() -> None:
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
         assert {volume.split(":")[0] for volume in service.get("volumes", ())} <= set(COMPOSE["volumes"])
@@ -65,7 +65,7 @@ def test_the_image_copies_files_that_exist_and_installs_known_extras() -> None:
     assert set(installed.split(",")) <= set(extras)
 
 
-def test_the_instance_of_the_example_has_the_settings_of_the_project_apart_from_storage_and_queue() -> None:
+def test_the_example_instance_has_the_settings_of_the_project_except_for_storage_and_queue() -> None:
     ours = yaml.safe_load((ROOT / "dagster.yaml").read_text())
     example = yaml.safe_load((EXAMPLE / "dagster.yaml").read_text())
     for name in ("run_monitoring", "run_retries", "retention", "telemetry"):
@@ -73,7 +73,7 @@ def test_the_instance_of_the_example_has_the_settings_of_the_project_apart_from_
     assert example["concurrency"]["pools"] == ours["concurrency"]["pools"]
 
 
-def test_the_definitions_of_the_guide_load() -> None:
+def test_the_definitions_in_the_guide_load() -> None:
     (text,) = examples("docs/guides/run-it.md")
     namespace: dict[str, Any] = {}
     exec(compile(text, "guide", "exec"), namespace)
@@ -171,7 +171,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.mark.slow
-def test_the_services_of_the_example_queue_runs_and_keep_them_in_postgresql(stack, monkeypatch) -> None:
+def test_the_example_services_queue_runs_and_store_them_in_postgresql(stack, monkeypatch) -> None:
     for _ in range(2):
         assert stack.run(OURS["bucket"]["command"]) == 0, "the command can be repeated"
     with ExitStack() as services:

@@ -41,7 +41,7 @@ def run(text: str, root: Path, namespace: dict[str, Any]) -> dict[str, Any]:
 # ── README ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_python_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_examples_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = pa.table({"package": ["pip"] * 9, "path": ["x"] * 9, "size_bytes": range(9)})
     for uri in ("warehouse/installed_files.lance", str(tmp_path / "lake" / "embeddings.lance")):
@@ -54,7 +54,7 @@ def test_python_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.M
     assert lance_core.dataset(tmp_path / "scratch" / "embeddings.lance").to_table() == rows
 
 
-def test_the_run_configuration_of_the_readme_is_accepted() -> None:
+def test_the_run_configuration_in_the_readme_is_accepted() -> None:
     (text,) = examples("README.md", "yaml")
     document = yaml.safe_load(text)
     definitions = application(Settings(warehouse="/warehouse"))
@@ -65,7 +65,7 @@ def test_the_run_configuration_of_the_readme_is_accepted() -> None:
 # ── Guides ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_examples_of_the_guide_to_partitions_run(tmp_path: Path) -> None:
+def test_examples_in_the_guide_to_partitions_can_be_run(tmp_path: Path) -> None:
     page = "docs/guides/partitions.md"
     times = pa.array([1710460800_000_000, 1710547200_000_000], pa.timestamp("us"))  # March 15 and 16, 2024
     uri = tmp_path / "data" / "lake" / "trips.lance"
@@ -78,7 +78,7 @@ def test_examples_of_the_guide_to_partitions_run(tmp_path: Path) -> None:
     assert sorted(namespace["dataset"].to_table()["fare"].to_pylist()) == [2.0, 9.0]
 
 
-def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
+def test_examples_in_the_guide_to_asset_checks_can_be_loaded(tmp_path: Path) -> None:
     from lance_pipelines import build_definitions
 
     namespace: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def test_examples_of_the_guide_to_checks_load(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
-def test_examples_of_the_guide_to_watching_maintenance_load(tmp_path: Path) -> None:
+def test_examples_in_the_guide_to_watching_maintenance_can_be_loaded(tmp_path: Path) -> None:
     from lance_pipelines import build_definitions
 
     (tmp_path / "data").mkdir()
@@ -105,7 +105,7 @@ def test_examples_of_the_guide_to_watching_maintenance_load(tmp_path: Path) -> N
     dg.Definitions.validate_loadable(namespace["alerts"])
 
 
-def test_the_alert_sensors_of_the_guide_report_failed_runs_overdue_datasets_and_failed_checks(
+def test_the_alert_sensors_in_the_guide_report_failed_runs_overdue_datasets_and_failed_checks(
     tmp_path: Path, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (text,) = [text for text in examples("docs/guides/watch-maintenance.md") if "run_failure_sensor" in text]
@@ -138,7 +138,7 @@ def test_the_alert_sensors_of_the_guide_report_failed_runs_overdue_datasets_and_
     assert capsys.readouterr().out == ""
 
 
-def test_the_handler_of_the_guide_to_watching_maintenance_is_accepted_by_dagster() -> None:
+def test_the_handler_in_the_guide_to_watching_maintenance_is_accepted_by_dagster() -> None:
     (text,) = examples("docs/guides/watch-maintenance.md", "yaml")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -147,7 +147,7 @@ def test_the_handler_of_the_guide_to_watching_maintenance_is_accepted_by_dagster
     assert [type(handler) for handler in handlers if isinstance(handler, TelemetryHandler)] == [TelemetryHandler]
 
 
-def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+def test_examples_in_the_guide_to_publishing_can_be_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     page = "docs/guides/publish.md"
     declare, read, report = examples(page)
     namespace: dict[str, Any] = {"new_rows": pa.table({"id": [1, 2]})}
@@ -161,7 +161,7 @@ def test_examples_of_the_guide_to_publishing_run(tmp_path: Path, instance: dg.Da
     ResolvedRunConfig.build(namespace["defs"].resolve_job_def("lake__events__promote"), yaml.safe_load(text))
 
 
-def test_the_example_of_the_guide_to_spark_sessions_loads(tmp_path: Path) -> None:
+def test_the_example_in_the_guide_to_spark_sessions_can_be_loaded(tmp_path: Path) -> None:
     (text,) = examples("docs/guides/spark-sessions.md")
     run(text, tmp_path, {})
 

@@ -45,7 +45,7 @@ def shown(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, obj
     return {key: value.value for key, value in event.metadata.items() if key not in _RICH}
 
 
-def test_maintenance_is_an_observation_with_the_previous_data_version(uri) -> None:
+def test_maintenance_is_recorded_as_an_observation_with_the_previous_data_version(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 6))
     assert isinstance(event, dg.AssetObservation)
     assert event.asset_key == dg.AssetKey("events")
@@ -57,7 +57,7 @@ def test_a_given_data_version_takes_precedence_over_the_history(uri) -> None:
     assert event.tags["dagster/data_version"] == "4-aabbccdd"
 
 
-def test_a_data_change_is_a_materialization_with_a_new_data_version(uri) -> None:
+def test_a_data_change_is_recorded_as_a_materialization_with_a_new_data_version(uri) -> None:
     before = dataset_materialization(**arguments(uri, "ingest", 3))
     after = dataset_materialization(**arguments(uri, "delete_rows", 4))
     assert isinstance(after, dg.AssetMaterialization)

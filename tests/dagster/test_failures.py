@@ -30,7 +30,7 @@ def test_only_transient_errors_are_retried(error, is_retried) -> None:
     assert as_failure(error, "events").allow_retries is is_retried
 
 
-def test_the_headline_of_a_failure_names_the_dataset_the_cause_and_the_error_type() -> None:
+def test_the_description_of_a_failure_names_the_dataset_the_cause_and_the_error_type() -> None:
     error = SchemaMismatchError("column 'a': expected int64, found string", column="a", expected="int64")
     error.add_note("the files of this write could not be removed")
     failure = as_failure(error, "events")

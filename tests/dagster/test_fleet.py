@@ -131,7 +131,7 @@ def test_a_dataset_that_cannot_be_read_is_the_first_row_and_does_not_stop_the_ot
     assert shown["lance/summary"].startswith("3 datasets: 2 ?, 1 B; ")
 
 
-def test_a_dataset_without_recent_maintenance_comes_before_others_of_its_grade(lake) -> None:
+def test_a_dataset_without_recent_maintenance_comes_before_others_of_the_same_grade(lake) -> None:
     for key in ("a", "b", "c"):
         lake.add(key, 1)
     with freeze_time(NOW):
@@ -152,7 +152,7 @@ def test_a_dataset_without_recent_maintenance_comes_before_others_of_its_grade(l
     assert maintained_at["b"].split()[0] >= "2024-03-15"
 
 
-def test_one_dataset_is_read_with_as_many_requests_as_its_handle_needs(lake, monkeypatch) -> None:
+def test_fleet_reads_a_dataset_with_only_the_requests_that_open_the_dataset(lake, monkeypatch) -> None:
     uri = lake.add("events", 9)
     handles = []
     real = lance_core.dataset

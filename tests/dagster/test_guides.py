@@ -24,7 +24,7 @@ def examples(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", examples("yaml"))
-def test_run_configurations_of_the_guide_are_accepted(text) -> None:
+def test_run_configurations_in_the_guide_are_accepted(text) -> None:
     document = yaml.safe_load(text)
     job = application(SETTINGS).resolve_job_def("installed_files__ingest")
     ResolvedRunConfig.build(job, document)
@@ -34,7 +34,7 @@ def test_run_configurations_of_the_guide_are_accepted(text) -> None:
     assert changed.source.paths
 
 
-def test_the_declaration_of_the_guide_loads() -> None:
+def test_the_declaration_in_the_guide_loads() -> None:
     text = examples("python")[0]
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
@@ -52,7 +52,7 @@ def test_every_setting_is_listed_in_the_guide() -> None:
 
 
 @pytest.mark.parametrize("text", examples("python")[1:])
-def test_python_examples_of_other_guides_load(text) -> None:
+def test_python_examples_in_other_guides_can_be_loaded(text) -> None:
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
     if "defs" in namespace:

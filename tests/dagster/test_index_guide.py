@@ -31,7 +31,7 @@ def declared_in_python() -> dict[str, Any]:
     return names
 
 
-def test_python_example_of_the_index_guide_loads() -> None:
+def test_python_example_in_the_index_guide_loads() -> None:
     defs = declared_in_python()["defs"]
     dg.Definitions.validate_loadable(defs)
     assert {"documents__build_index", "documents__optimize_indices"} <= {
@@ -39,7 +39,7 @@ def test_python_example_of_the_index_guide_loads() -> None:
     }
 
 
-def test_yaml_example_of_the_index_guide_declares_what_the_python_example_does() -> None:
+def test_yaml_and_python_examples_in_the_index_guide_declare_the_same_indices() -> None:
     (text,) = examples(PAGE, "yaml")
     (found,) = component(yaml.safe_load(text)["attributes"]).datasets
     documents = declared_in_python()["documents"]
@@ -58,7 +58,7 @@ def test_yaml_names_the_dataset_and_the_field_of_an_invalid_index(tmp_path: Path
 
 
 @pytest.mark.parametrize("line", [line for text in examples(PAGE, "bash") for line in text.splitlines()])
-def test_commands_of_the_index_guide_are_accepted(line, monkeypatch) -> None:
+def test_commands_in_the_index_guide_are_accepted(line, monkeypatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr("lance_pipelines.command_runs.run_operation", lambda *args, **kwargs: seen.append(args) or [])
     command = shlex.split(line.removeprefix("uv run lance-pipelines "))

@@ -62,7 +62,7 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.Monke
     return lake
 
 
-def test_optimize_indices_is_an_observation_with_its_metrics(lake, capsys) -> None:
+def test_optimize_indices_is_recorded_as_an_observation_with_metrics(lake, capsys) -> None:
     result = lake.run()
     assert result.success
     assert executed(result) == STEPS
@@ -128,12 +128,14 @@ def test_a_plan_digest_is_refused_after_the_dataset_has_changed(lake, capsys) ->
     assert lake.indexed() == {}
 
 
-def test_an_unknown_index_fails_in_one_line(lake) -> None:
+def test_an_unknown_index_fails_the_run_with_a_one_line_error(lake) -> None:
     line = headline(lake.run(names=["nowhere"]))
     assert line == "events: unknown index 'nowhere'; the indices are: id_idx [InvalidInputError]"
 
 
-def test_without_pylance_the_job_fails_in_its_first_step_and_a_dry_run_says_so(lake, monkeypatch, capsys) -> None:
+def test_index_job_without_pylance_fails_in_its_first_step_and_a_dry_run_reports_the_missing_package(
+    lake, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(pylance_indices, "_MODULE", "no_such_module")
     result = lake.run()
     assert executed(result) == STEPS[:1]
@@ -161,7 +163,7 @@ def test_a_step_that_fails_after_its_commit_is_repeated_without_a_second_commit(
     assert numbers(observation(result))["lance/committed_earlier"] is True
 
 
-def test_version_sensor_leaves_an_index_commit_to_the_run_that_reported_it(lake) -> None:
+def test_version_sensor_does_not_report_an_index_commit_that_its_run_reported(lake) -> None:
     sensor = build_version_sensor(
         [lake.declaration()], namespace="lance", interval_seconds=30, status=dg.DefaultSensorStatus.STOPPED
     )
@@ -249,7 +251,9 @@ def test_job_execute_updates_all_kinds_of_indices(command_line, lake) -> None:
         ({"dry_run": None}, "dry_run is null; expected true or false"),
     ],
 )
-def test_job_execute_with_a_bad_configuration_prints_one_line(command_line, lake, config, expected) -> None:
+def test_job_execute_with_an_invalid_configuration_prints_a_one_line_error(
+    command_line, lake, config, expected
+) -> None:
     code, stdout, stderr = execute(command_line, lake, config)
     assert (code, stdout) == (1, "")
     assert expected in failed_line(stderr)
@@ -257,7 +261,7 @@ def test_job_execute_with_a_bad_configuration_prints_one_line(command_line, lake
 
 
 @pytest.mark.slow
-def test_job_execute_without_pylance_says_what_to_install(command_line, lake) -> None:
+def test_job_execute_without_pylance_names_the_package_to_install(command_line, lake) -> None:
     code, stdout, stderr = execute(command_line, lake, {}, block=BLOCK)
     assert (code, stdout) == (1, "")
     assert "pip install 'lance-pipelines[pylance]' [NotSupportedError]" in failed_line(stderr)

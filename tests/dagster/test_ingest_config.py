@@ -56,7 +56,7 @@ def test_a_relative_uri_is_resolved_against_the_working_directory() -> None:
     assert applied(uri="memory://lake/out.lance").uri == "memory://lake/out.lance"
 
 
-def test_an_empty_uri_is_refused_instead_of_meaning_the_declared_dataset() -> None:
+def test_an_empty_uri_is_refused_and_does_not_select_the_declared_dataset() -> None:
     with pytest.raises(InvalidInputError, match="trips: dataset trips: the URI is empty"):
         applied(uri=" ")
 

@@ -384,7 +384,7 @@ def test_output_of_an_op_is_rejected(lake: Lake) -> None:
         plain.execute_in_process(instance=lake.instance)
 
 
-def test_unknown_mode_is_rejected_by_name(lake: Lake) -> None:
+def test_unknown_mode_is_rejected_and_named_in_the_error(lake: Lake) -> None:
     lake.io_manager = LanceIOManager(base_uri=str(lake.directory), mode="replace")
     (failure,) = lake.run(source_of([ids(1)]), raise_on_error=False).get_step_failure_events()
     assert "unknown mode 'replace'; expected one of append, overwrite" in failure.step_failure_data.error_display_string

@@ -28,7 +28,7 @@ def rows(tmp_path: Path, *path: str) -> list[dict[str, Any]]:
     return lance.dataset(str(tmp_path.joinpath("lake", *path))).to_table().to_pylist()
 
 
-def test_examples_of_the_guide_store_and_load_the_documented_rows(names, tmp_path: Path, instance) -> None:
+def test_examples_in_the_guide_store_and_load_the_documented_rows(names, tmp_path: Path, instance) -> None:
     resources = {"io_manager": names["lake"]}
     plain = [names[name] for name in ("orders", "revenue", "visits", "large_orders")]
     assert dg.materialize(plain, resources=resources, instance=instance).success
@@ -41,7 +41,7 @@ def test_examples_of_the_guide_store_and_load_the_documented_rows(names, tmp_pat
     assert sorted((row["day"].day, row["report"]) for row in rows(tmp_path, "daily_report.lance")) == [(1, 84), (2, 84)]
 
 
-def test_definitions_of_the_guide_load_with_their_maintenance_jobs(names, tmp_path: Path, instance, capsys) -> None:
+def test_definitions_in_the_guide_load_with_their_maintenance_jobs(names, tmp_path: Path, instance, capsys) -> None:
     dg.Definitions.validate_loadable(names["defs"])
     assert "raw__orders__compact" in {job.name for job in names["defs"].resolve_all_job_defs()}
     assets = [names["prices"], names["cheapest"]]

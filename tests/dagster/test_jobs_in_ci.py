@@ -46,7 +46,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_prints_one_line_and_sets_the_exit_code(command_line, tmp_path: Path, case: str) -> None:
+def test_job_execute_prints_one_line_and_sets_the_exit_code(command_line, tmp_path: Path, case: str) -> None:
     text, exit_code, expected = CASES[case]
     uri, dagster = str(tmp_path / "events.lance"), command_line()
     for ids in ([1, 2], [2]):

@@ -100,7 +100,7 @@ class Lake:
 
 
 @pytest.mark.timeout(1500)
-def test_a_daemon_killed_at_any_moment_loses_and_doubles_no_request(tmp_path) -> None:
+def test_a_daemon_killed_at_any_moment_neither_loses_nor_duplicates_a_request(tmp_path) -> None:
     with Daemon(tmp_path, DEFINITIONS) as daemon:
         lake = Lake(tmp_path, daemon)
         for key in lake.uris:

@@ -47,20 +47,20 @@ def test_the_maintenance_guide_has_an_example_of_every_job() -> None:
 
 
 @pytest.mark.parametrize(("job", "text"), CONFIGS)
-def test_run_configurations_of_the_maintenance_guide_are_accepted(job, text) -> None:
+def test_run_configurations_in_the_maintenance_guide_are_accepted(job, text) -> None:
     definitions, dataset = application(Settings(warehouse="/warehouse")), "installed_files"
     if job == "retention":
         definitions, dataset = declared_in_python()["defs"], "events"
     ResolvedRunConfig.build(definitions.resolve_job_def(f"{dataset}__{job}"), yaml.safe_load(text))
 
 
-def test_yaml_example_of_the_maintenance_guide_declares_what_the_python_example_does() -> None:
+def test_yaml_and_python_examples_in_the_maintenance_guide_declare_the_same_dataset() -> None:
     (text,) = [text for text in examples(PAGE, "yaml") if text.startswith("type:")]
     assert component(yaml.safe_load(text)["attributes"]).datasets == [declared_in_python()["events"]]
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("demo")])
-def test_commands_of_the_maintenance_guide_are_accepted(command, monkeypatch) -> None:
+def test_commands_in_the_maintenance_guide_are_accepted(command, monkeypatch) -> None:
     seen = []
     monkeypatch.setattr("lance_pipelines.command_runs.run_operation", lambda *args, **kwargs: seen.append(args) or [])
     done = CliRunner().invoke(cli.main, shlex.split(command))

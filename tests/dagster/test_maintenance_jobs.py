@@ -375,7 +375,7 @@ def test_a_cleanup_that_cannot_remove_manifests_reports_their_names(lake, monkey
     assert "files could not be removed: _versions/" in headline(lake.run("cleanup"))
 
 
-def test_the_commit_step_rewrites_only_groups_in_conflict_again(lake, monkeypatch) -> None:
+def test_the_commit_step_rewrites_again_only_groups_with_a_conflict(lake, monkeypatch) -> None:
     calls: list[int] = []
 
     def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
@@ -480,7 +480,7 @@ def test_an_invalid_configuration_of_a_maintenance_job_raises_an_error_that_name
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) -> None:
+def test_a_dry_run_setting_that_is_not_a_boolean_is_refused(lake, operation) -> None:
     before, config = files(lake.uri), request_config(operation, **CONFIGS[operation])
     (step,) = config["ops"].values()
     step["config"]["dry_run"] = None

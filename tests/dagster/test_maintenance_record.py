@@ -82,7 +82,7 @@ def stored(uri: str) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def test_a_compaction_records_what_it_did_and_cost(upkeep) -> None:
+def test_a_compaction_records_its_effects_and_its_costs(upkeep) -> None:
     bytes_before = sum(path.stat().st_size for path in Path(upkeep.uri, "data").iterdir())
     recorded = upkeep.recorded("compact")
     (file,) = lance_core.dataset(upkeep.uri).get_fragments()[0].metadata.files
@@ -144,7 +144,7 @@ def test_a_dry_run_and_a_failed_run_do_not_count_as_maintenance(upkeep, operatio
     assert not materialized(failed, MAINTENANCE)
 
 
-def test_maintenance_fires_no_condition_of_downstream_assets(upkeep) -> None:
+def test_maintenance_triggers_no_automation_condition_of_downstream_assets(upkeep) -> None:
     @dg.asset(deps=[EVENTS], automation_condition=on_new_data())
     def careful() -> None: ...
 
@@ -185,7 +185,7 @@ def freshness(upkeep: Upkeep, at: float, **policy: Any) -> FreshnessState:
         return asyncio.run(evaluation)
 
 
-def test_silence_is_a_freshness_failure_and_a_run_with_nothing_to_do_ends_it(upkeep) -> None:
+def test_freshness_policy_fails_when_maintenance_is_overdue_and_passes_after_a_run_with_nothing_to_do(upkeep) -> None:
     day = timedelta(days=1).total_seconds()
     now = time.time()
     assert freshness(upkeep, now) is FreshnessState.UNKNOWN
@@ -198,7 +198,7 @@ def test_silence_is_a_freshness_failure_and_a_run_with_nothing_to_do_ends_it(upk
     assert freshness(upkeep, now + 2 * day, overdue_after=timedelta(days=1)) is FreshnessState.FAIL
 
 
-def test_overdue_after_none_declares_no_freshness_policy(upkeep) -> None:
+def test_overdue_after_set_to_none_declares_no_freshness_policy(upkeep) -> None:
     node = upkeep.definitions(overdue_after=None).resolve_asset_graph().get(MAINTENANCE)
     assert node.freshness_policy is None
 
@@ -221,7 +221,7 @@ def logged(upkeep: Upkeep, tmp_path: Path) -> Upkeep:
     return upkeep
 
 
-def test_every_run_is_one_entry_of_the_history_with_its_outcome(logged) -> None:
+def test_every_run_adds_one_entry_with_its_outcome_to_the_history(logged) -> None:
     runs = [logged.run("compact"), logged.run("compact"), logged.run("cleanup", uri=f"{logged.uri}-missing")]
     assert [run.success for run in runs] == [True, True, False]
     failed, idle, compacted = read_history(logged.history)
@@ -238,7 +238,7 @@ def test_every_run_is_one_entry_of_the_history_with_its_outcome(logged) -> None:
     assert failed.message == f"events: no dataset exists at {logged.uri}-missing [DatasetNotFoundError]"
 
 
-def test_the_history_of_a_dry_run_is_empty(logged) -> None:
+def test_a_dry_run_writes_no_history(logged) -> None:
     assert logged.run("compact", dry_run=True).success
     assert not Path(logged.history).exists()
 
@@ -269,7 +269,7 @@ def test_the_command_shows_the_history(logged, monkeypatch) -> None:
     assert missing.output == f"Error: no dataset exists at {logged.uri}-missing/maintenance_history.lance\n"
 
 
-def test_the_history_must_not_be_the_dataset_itself(tmp_path) -> None:
+def test_a_history_at_the_location_of_its_dataset_is_refused(tmp_path) -> None:
     with pytest.raises(InvalidInputError, match="the history must be a dataset of its own"):
         DatasetDeclaration(key="events", uri=str(tmp_path), history=f"{tmp_path}/")
 

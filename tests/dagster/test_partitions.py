@@ -72,7 +72,7 @@ def _range(first: str, last: str) -> dict[str, Any]:
     return {"tags": {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}}
 
 
-def test_a_run_for_days_has_their_keys_and_windows() -> None:
+def test_a_run_for_daily_partitions_has_their_keys_and_time_windows() -> None:
     (only,) = _partitions_of_run(DAYS, partition_key="2024-03-10")
     place = only[None]
     assert place.key == "2024-03-10"
@@ -83,7 +83,7 @@ def test_a_run_for_days_has_their_keys_and_windows() -> None:
     assert [each[None].key for each in several] == ["2024-03-10", "2024-03-11", "2024-03-12"]
 
 
-def test_a_run_for_several_dimensions_has_keys_or_windows_in_each() -> None:
+def test_a_run_for_several_dimensions_has_keys_or_time_windows_in_each_dimension() -> None:
     (only,) = _partitions_of_run(BOTH, partition_key=dg.MultiPartitionKey({"date": "2024-03-10", "area": "us"}))
     assert (only["area"].key, only["area"].window, only["date"].key) == ("us", None, "2024-03-10")
     assert only["date"].window is not None

@@ -102,7 +102,7 @@ def test_a_promotion_moves_the_tag_and_materializes_the_published_asset(uri, ins
     assert "moved from version 1" in capsys.readouterr().out
 
 
-def test_a_failed_check_leaves_the_tag_and_names_the_version_and_the_check(uri, instance) -> None:
+def test_a_failed_check_keeps_the_tag_and_the_error_names_the_version_and_the_check(uri, instance) -> None:
     append(uri, 1, 2)
     assert promote(instance, uri).success
     append(uri, 2)
@@ -148,7 +148,7 @@ def test_a_published_version_is_not_checked_again(uri, instance, capsys, monkeyp
     assert len(published(instance)) == 1
 
 
-def test_an_older_version_that_is_named_is_published_again(uri, instance) -> None:
+def test_an_older_version_requested_by_its_number_is_published_again(uri, instance) -> None:
     for number in (1, 2):
         append(uri, number)
         assert promote(instance, uri).success
@@ -306,7 +306,7 @@ def test_a_tag_that_was_moved_since_the_plan_is_not_moved_back(three_versions) -
     assert tagged(three_versions) == 3
 
 
-def test_a_version_number_of_a_recreated_dataset_is_not_published(three_versions, tmp_path) -> None:
+def test_a_planned_version_is_not_published_after_its_dataset_was_recreated(three_versions, tmp_path) -> None:
     planned = plan(three_versions, 2)
     lance_core.LanceDataset.drop(three_versions)
     for number in (7, 7):
@@ -344,7 +344,7 @@ def test_a_version_number_of_a_recreated_dataset_is_not_published(three_versions
         ),
     ],
 )
-def test_a_mistake_in_the_declaration_is_named(make: Callable[[], object], expected) -> None:
+def test_a_mistake_in_the_publish_settings_is_named_in_the_error(make: Callable[[], object], expected) -> None:
     with pytest.raises(InvalidInputError, match=expected):
         make()
 
@@ -354,7 +354,7 @@ def test_by_default_the_checks_of_severity_error_are_required() -> None:
     assert settings.required_checks(CheckSettings(key=["id"])) == ("rows", "key_nulls", "key_unique", "verify")
 
 
-def test_the_published_asset_is_downstream_of_the_dataset_with_its_own_condition(uri) -> None:
+def test_the_published_asset_is_downstream_of_the_dataset_and_has_its_own_automation_condition(uri) -> None:
     settings = PublishSettings(
         tag="prod",
         automation_condition=dg.AutomationCondition.eager(),

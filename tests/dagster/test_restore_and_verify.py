@@ -84,7 +84,7 @@ def test_a_dry_run_of_a_restore_prints_the_plan_and_changes_nothing(uri, instanc
     assert out.endswith("Dry run: nothing was changed.\n")
 
 
-def test_a_restore_of_a_missing_version_fails_in_one_line(uri, instance) -> None:
+def test_a_restore_of_a_missing_version_fails_with_a_one_line_error(uri, instance) -> None:
     assert headline(run(instance, uri, "restore", version=9)).endswith("[VersionNotFoundError]")
 
 
@@ -121,7 +121,7 @@ def test_a_restore_is_not_refused_because_of_a_compaction(uri) -> None:
     assert ids(uri) == [0]
 
 
-def test_a_verification_without_faults_is_an_observation(uri, instance, capsys) -> None:
+def test_a_verification_without_faults_is_recorded_as_an_observation(uri, instance, capsys) -> None:
     assert run(instance, uri, "verify", pages=True).success
     assert capsys.readouterr().out == f"events: {uri} version 3: no faults (3 fragments, all values)\n"
     (record,) = instance.fetch_observations(EVENTS, limit=5).records

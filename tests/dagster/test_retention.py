@@ -83,7 +83,7 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance) -> Lake:
     return lake
 
 
-def test_retention_deletes_the_expired_rows_and_is_a_materialization_with_its_time(lake) -> None:
+def test_retention_deletes_the_expired_rows_and_records_a_materialization_with_the_evaluation_time(lake) -> None:
     result = lake.run()
     assert result.success
     assert executed(result) == ["plan_retention", "delete_rows"]
@@ -122,7 +122,7 @@ def test_retention_uses_the_time_of_its_plan_by_default(lake) -> None:
     assert now <= recorded <= datetime.now(UTC)
 
 
-def test_dry_run_of_retention_prints_the_forecast_and_its_digest_is_required_later(lake, capsys) -> None:
+def test_dry_run_of_retention_prints_a_forecast_whose_digest_a_later_run_can_require(lake, capsys) -> None:
     assert executed(lake.run(dry_run=True)) == ["plan_retention"]
     shown = capsys.readouterr().out
     assert "4 of 8 rows will be deleted from 2 of 3 fragments (where event_time < now() - interval '90 days')" in shown
@@ -159,13 +159,13 @@ def test_retention_with_a_predicate_that_does_not_fit_the_dataset_fails_before_a
     assert lake.version() == 3
 
 
-def test_retention_with_a_malformed_time_fails_with_one_line(lake) -> None:
+def test_retention_with_a_malformed_time_fails_with_a_one_line_error(lake) -> None:
     assert headline(lake.run(as_of="yesterday")) == (
         "events: 'yesterday' is not a time; expected ISO 8601, such as 2026-11-28T12:00:00Z [InvalidInputError]"
     )
 
 
-def test_delete_rows_fixes_the_time_of_its_predicate_too(lake) -> None:
+def test_delete_rows_evaluates_its_predicate_at_the_given_time(lake) -> None:
     config = request_config("delete_rows", predicate=RULE.predicate, as_of="2026-11-28T12:00:00Z")
     job = lake.definitions().resolve_job_def("events__delete_rows")
     assert job.execute_in_process(run_config=config, instance=lake.instance).success
@@ -256,7 +256,7 @@ def test_job_execute_deletes_the_expired_rows(command_line, lake) -> None:
         ({}, "id", "expected a condition, found type int64"),
     ],
 )
-def test_job_execute_of_retention_with_an_invalid_value_exits_with_one_line(
+def test_job_execute_of_retention_with_an_invalid_value_prints_a_one_line_error(
     command_line, lake, config, predicate, message
 ) -> None:
     code, stdout, stderr = execute(command_line, lake, config, predicate)

@@ -33,7 +33,7 @@ for arguments in (["compact", "--dry-run"], ["compact"], ["materialize-deletions
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="stands in for java with a shell script")
-def test_maintenance_without_work_starts_no_java(tmp_path: Path) -> None:
+def test_maintenance_with_nothing_to_do_does_not_start_java(tmp_path: Path) -> None:
     home, log = tmp_path / "java", tmp_path / "started"
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)

@@ -38,7 +38,7 @@ def eager(project, monkeypatch):
     return project
 
 
-def test_a_run_that_reported_its_commit_leaves_nothing_to_report(project, instance) -> None:
+def test_a_sensor_reports_nothing_for_a_commit_that_its_run_reported(project, instance) -> None:
     defs = project.definitions()
     assert project.run(instance).success
     first = tick(defs, "lance_version_sensor", instance)

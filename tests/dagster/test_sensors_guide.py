@@ -28,7 +28,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("text", re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL))
-def test_the_examples_of_the_sensors_guide_load(text, monkeypatch, tmp_path) -> None:
+def test_the_examples_in_the_sensors_guide_can_be_loaded(text, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)

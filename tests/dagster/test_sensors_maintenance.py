@@ -283,7 +283,7 @@ def test_small_fragments_between_large_ones_request_no_compaction(watched) -> No
     watched.skip("events: 4 small fragments; with small neighbors: 0 < 4")
 
 
-def test_a_plan_without_work_is_not_requested(watched) -> None:
+def test_a_plan_with_nothing_to_do_is_not_requested(watched) -> None:
     """The budget is below the smallest merge, so that the job would find nothing to do."""
     watched.policy = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
@@ -309,7 +309,7 @@ def test_a_rewrite_is_not_requested_while_another_rewrite_of_the_dataset_runs(wa
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_sensor_waits_only_a_limited_time_for_a_silent_run(watched, monkeypatch, status) -> None:
+def test_a_sensor_waits_only_a_limited_time_for_a_run_without_recent_events(watched, monkeypatch, status) -> None:
     watched.fill(4)
     watched.start_run(
         "compact", status=status, **{MACHINE_TAG: "a container that is gone", PROCESS_TAG: "17@1700000000"}
@@ -450,7 +450,7 @@ def test_maintenance_that_is_switched_off_is_not_requested(watched, op) -> None:
     assert watched.reason.endswith("is disabled")
 
 
-def test_a_tick_has_one_request_and_one_line_for_each_dataset(watched) -> None:
+def test_a_tick_requests_one_run_for_each_due_dataset_and_explains_every_dataset_in_one_line(watched) -> None:
     watched.names = ("events", "users", "small")
     for name in ("events", "users"):
         watched.fill(4, name=name)
@@ -625,7 +625,7 @@ def test_index_update_waits_for_a_compaction_of_the_same_dataset(watched) -> Non
     assert len(watched.tick("optimize_indices")) == 1
 
 
-def test_index_sensor_without_pylance_says_so_until_it_is_installed(watched, monkeypatch) -> None:
+def test_index_sensor_reports_the_missing_package_until_pylance_is_installed(watched, monkeypatch) -> None:
     watched.fill(1)
     watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
     with monkeypatch.context() as patch:

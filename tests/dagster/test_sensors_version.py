@@ -229,7 +229,7 @@ def test_a_commit_of_a_run_that_ended_without_reporting_is_reported_by_the_senso
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_sensor_waits_only_a_limited_time_for_a_silent_run(followed, monkeypatch, status) -> None:
+def test_a_sensor_waits_only_a_limited_time_for_a_run_without_recent_events(followed, monkeypatch, status) -> None:
     """The run's machine failed, or the run was killed before its first step recorded the process."""
     followed.append(0)
     followed.tick()
@@ -259,7 +259,7 @@ def test_the_sensor_waits_for_queued_runs_and_runs_whose_process_is_alive(follow
     assert not is_silent(followed.instance, queued)
 
 
-def test_a_run_counts_as_silent_only_after_its_maximum_runtime(followed, monkeypatch) -> None:
+def test_a_run_without_recent_events_is_waited_for_until_its_maximum_runtime(followed, monkeypatch) -> None:
     runs = [
         create_run_for_test(
             followed.instance, "work", status=dg.DagsterRunStatus.STARTED, tags={"dagster/max_runtime": limit}

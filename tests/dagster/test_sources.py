@@ -95,7 +95,7 @@ def test_rows_of_a_function_that_do_not_fit_the_dataset_raise_an_error_that_name
 @pytest.mark.parametrize(
     ("rows", "found"), [([], "list without items"), ([None], "list whose first item is of type NoneType")]
 )
-def test_a_function_that_returns_no_batches_is_refused_with_what_it_returned(rows, found) -> None:
+def test_a_function_that_returns_no_batches_is_refused_and_the_error_names_the_returned_type(rows, found) -> None:
     with pytest.raises(InvalidInputError, match=f"at least one RecordBatch, found {found}$"):
         FunctionSource(function=lambda _: rows).read(SourceContext(captured_at=datetime(2026, 1, 1, tzinfo=UTC)))
 
@@ -133,7 +133,7 @@ def test_an_incomplete_sql_source_is_refused(sql, jdbc) -> None:
         SqlSource(sql=sql, jdbc=jdbc)
 
 
-def test_a_dataset_written_by_an_asset_of_the_project_has_everything_except_an_ingest(tmp_path, instance) -> None:
+def test_a_dataset_written_by_an_asset_of_the_project_has_every_job_except_ingest(tmp_path, instance) -> None:
     uri = str(tmp_path / "mine.lance")
 
     @dg.asset

@@ -49,7 +49,7 @@ def run(resource: SparkResource, *, touches: int, fails: bool = False) -> dg.Exe
     return job.execute_in_process(raise_on_error=False)
 
 
-def test_a_run_that_needs_no_spark_session_starts_none(sessions) -> None:
+def test_a_run_that_needs_no_spark_session_does_not_start_one(sessions) -> None:
     assert run(SparkResource(), touches=0).success
     assert (sessions.started, sessions.stopped) == ([], [])
 

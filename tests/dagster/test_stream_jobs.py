@@ -94,7 +94,7 @@ def test_stream_is_declared_in_yaml() -> None:
     )
 
 
-def test_stream_has_a_step_that_prepares_and_one_that_ingests() -> None:
+def test_ingest_job_of_a_stream_has_a_preparation_step_and_an_ingest_step() -> None:
     declaration = DatasetDeclaration(key="events", uri="/lake/events.lance", source=FILES)
     job = build_definitions([declaration], spark=NoSpark()).resolve_job_def("events__ingest")
     steps = {node.name for node in job.graph.node_named("events").definition.nodes}
@@ -108,7 +108,9 @@ def run_without_spark(monkeypatch, instance, uri: str, report: WriteReport | Non
     return job.execute_in_process(instance=instance)
 
 
-def test_run_of_a_stream_is_one_materialization_of_all_its_versions(monkeypatch, instance, tmp_path, capsys) -> None:
+def test_run_of_a_stream_records_one_materialization_for_all_its_versions(
+    monkeypatch, instance, tmp_path, capsys
+) -> None:
     uri = str(tmp_path / "events.lance")
     reports = []
     for number in range(3):
@@ -124,9 +126,7 @@ def test_run_of_a_stream_is_one_materialization_of_all_its_versions(monkeypatch,
     assert capsys.readouterr().out.endswith("3 rows in 3 fragments; this run wrote 3 rows in 0 fragments\n")
 
 
-def test_run_of_a_stream_in_which_nothing_has_arrived_yet_is_no_materialization(
-    monkeypatch, instance, tmp_path, capsys
-) -> None:
+def test_run_of_a_stream_without_new_data_records_no_materialization(monkeypatch, instance, tmp_path, capsys) -> None:
     result = run_without_spark(monkeypatch, instance, str(tmp_path / "events.lance"), None)
     assert result.success
     assert result.get_asset_materialization_events() == []
@@ -186,7 +186,7 @@ def lake(tmp_path: Path, command_line: Any) -> Lake:
 
 
 @pytest.mark.slow
-def test_job_execute_ingests_a_stream_and_refuses_invalid_values_with_one_line(lake) -> None:
+def test_job_execute_ingests_a_stream_and_refuses_invalid_values_with_a_one_line_error(lake) -> None:
     lake.arrive(1, 2)
     code, stdout, stderr = lake.run()
     assert code == 0, stderr
@@ -208,7 +208,7 @@ def test_job_execute_ingests_a_stream_and_refuses_invalid_values_with_one_line(l
 
 
 @pytest.mark.soak
-def test_runs_that_are_killed_neither_lose_nor_double_a_row(lake) -> None:
+def test_killed_runs_neither_lose_nor_duplicate_a_row(lake) -> None:
     total = 16
     lake.arrive(*range(total))
     for least in (2, 7):

@@ -199,7 +199,7 @@ def test_each_attempt_of_a_step_is_a_span(exported) -> None:
         ({"OTEL_METRICS_EXPORTER": "otlp"}, (False, True)),
     ],
 )
-def test_the_environment_chooses_what_is_exported(environment, exports) -> None:
+def test_environment_variables_determine_whether_traces_and_metrics_are_exported(environment, exports) -> None:
     processor, reader = telemetry._exporters(environment)
     assert (processor is not None, reader is not None) == exports
     for made in (processor, reader):

@@ -27,7 +27,7 @@ class Clock:
         return f"{dataset} examined"
 
 
-def test_a_tick_without_time_left_examines_no_further_dataset_and_keeps_the_order(monkeypatch) -> None:
+def test_a_tick_without_remaining_time_examines_no_further_dataset_and_keeps_the_order(monkeypatch) -> None:
     clock = Clock()
     monkeypatch.setattr(tick_budget, "time", clock)
     datasets = [f"dataset{number}" for number in range(6)]
@@ -36,7 +36,7 @@ def test_a_tick_without_time_left_examines_no_further_dataset_and_keeps_the_orde
     assert sum(result.endswith("examined") for result in results) == 2, "after 3 and 6 seconds"
 
 
-def test_every_dataset_gets_its_turn_although_each_tick_has_time_for_two(monkeypatch) -> None:
+def test_every_dataset_is_eventually_examined_although_each_tick_has_time_for_only_two(monkeypatch) -> None:
     clock = Clock()
     monkeypatch.setattr(tick_budget, "time", clock)
     monkeypatch.setattr(tick_budget, "random", random.Random(5))

@@ -96,7 +96,7 @@ def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int
 
 
 @pytest.mark.slow
-def test_the_guides_command_switches_on_the_sensor_of_the_running_server(web_server, server_command_line) -> None:
+def test_the_command_in_the_guide_switches_on_the_sensor_of_the_running_server(web_server, server_command_line) -> None:
     """A sensor's state is stored under the name of its code location."""
     (command,) = re.findall(r"`dagster (sensor start .*?)`", GUIDE)
     *_, sensor = shlex.split(command)

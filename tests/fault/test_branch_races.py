@@ -114,7 +114,7 @@ def test_simultaneous_branch_creates_and_deletes_leave_the_main_branch_intact(ur
 
 @pytest.mark.parametrize("module", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("num_appends", [1, 2])
-def test_a_branch_that_other_writers_continue_immediately_is_kept(
+def test_a_branch_to_which_other_writers_commit_immediately_is_kept(
     uri: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, num_appends: int
 ) -> None:
     made = branches.create_ref
@@ -135,7 +135,7 @@ def test_a_branch_that_other_writers_continue_immediately_is_kept(
 
 
 @pytest.mark.parametrize(("num_appends", "cleans_up"), [(1, False), (2, False), (1, True), (3, True)])
-def test_a_clone_that_other_writers_continue_immediately_is_kept_or_has_an_unknown_outcome(
+def test_a_clone_to_which_other_writers_commit_immediately_is_kept_or_has_an_unknown_outcome(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_appends: int, cleans_up: bool
 ) -> None:
     target = str(tmp_path / "clone")
@@ -297,7 +297,7 @@ def test_a_writer_with_a_fast_clock_does_not_confuse_a_branch_with_its_predecess
 
 
 @pytest.mark.parametrize("num_appends", [0, 1, 2])
-def test_branch_creation_that_is_withdrawn_removes_no_version_of_other_writers(
+def test_undoing_the_creation_of_a_branch_removes_no_version_of_other_writers(
     uri: str, num_appends: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer took the first version for a leftover, removed it, and created a version with its number."""

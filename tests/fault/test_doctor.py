@@ -175,7 +175,7 @@ def test_abandoned_manifests_are_found_and_removed(tmp_path: Path, method: str, 
     table.open().validate()
 
 
-def test_a_lost_version_is_found_and_its_row_is_removed(tmp_path: Path) -> None:
+def test_a_lost_version_is_found_and_its_row_in_the_manifest_store_is_removed(tmp_path: Path) -> None:
     table = Table(tmp_path / "t", tmp_path / "manifests.db")
     table.append()
     log = table.open().log

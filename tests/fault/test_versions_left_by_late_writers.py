@@ -188,7 +188,7 @@ def test_a_late_commit_to_a_deleted_branch_appears_in_no_other_branch(
 
 
 @pytest.mark.parametrize("is_deep", [False, True], ids=["shallow", "deep"])
-def test_a_clone_that_other_writers_continue_immediately_is_kept(is_deep: bool, tmp_path: Path) -> None:
+def test_a_clone_to_which_other_writers_commit_immediately_is_kept(is_deep: bool, tmp_path: Path) -> None:
     source, target = _table(str(tmp_path / "source")), str(tmp_path / "clone")
 
     def build() -> None:
@@ -403,7 +403,7 @@ def test_a_handle_on_the_only_version_left_by_a_cleanup_can_still_be_used(
 @pytest.mark.parametrize("left_at", ["before the listing", "after the listing"])
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("theirs", ["a = 1", "a in (1, 5)"])
-def test_late_delete_is_not_confirmed_by_a_later_version_that_is_also_late(
+def test_late_delete_is_not_confirmed_by_a_newer_version_that_is_also_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str, stable: bool, left_at: str
 ) -> None:
     """Both delete the same row, so that the later version contains the delete, but no version builds on it."""

@@ -24,7 +24,7 @@ COLUMNS: dict[str, Any] = {
 
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_added_columns_have_the_schema_and_rows_of_pylance(tmp_path: Any, columns: str, stable: bool) -> None:
+def test_added_columns_have_the_same_schema_and_rows_as_in_pylance(tmp_path: Any, columns: str, stable: bool) -> None:
     for name, library in LIBRARIES.items():
         lance.write_dataset(ROWS, tmp_path / name, enable_stable_row_ids=stable, max_rows_per_file=2)
         library.dataset(tmp_path / name).add_columns(COLUMNS[columns])

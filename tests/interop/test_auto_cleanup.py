@@ -206,7 +206,7 @@ def test_a_failed_automatic_cleanup_does_not_fail_the_commit(tmp_path: Path, cap
 @pytest.mark.parametrize(
     "options", [{"interval": 3, "older_than_seconds": 60}, {"interval": 0}, {"older_than_seconds": 2**40}, {}, None]
 )
-def test_automatic_cleanup_options_of_a_table_are_stored_as_by_pylance(
+def test_automatic_cleanup_options_of_a_table_are_stored_as_in_pylance(
     mode: str, options: dict[str, int] | None, tmp_path: Path
 ) -> None:
     configs, entries = [], []

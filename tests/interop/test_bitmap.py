@@ -79,7 +79,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_bitmap_returns_the_results_and_errors_of_pylance(name: str) -> None:
+def test_bitmap_has_the_same_results_and_errors_as_in_pylance(name: str) -> None:
     found = []
     for new in (Bitmap, lance.bitmap.Bitmap):
         try:

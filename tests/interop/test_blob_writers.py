@@ -96,7 +96,7 @@ def test_sidecars_and_descriptors_equal_those_of_pylance(tmp_path: Path) -> None
     assert results["ours"] == results["theirs"]
 
 
-def test_built_descriptor_columns_equal_those_of_pylance(tmp_path: Path) -> None:
+def test_descriptor_columns_from_blob_writers_equal_those_of_pylance(tmp_path: Path) -> None:
     columns = {}
     for who, (_, _, files) in MODULES.items():
         columns[who] = _column(who, files.LanceFileSession(tmp_path / who))
@@ -109,7 +109,9 @@ def test_built_descriptor_columns_equal_those_of_pylance(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("builder", list(MODULES))
 @pytest.mark.parametrize("writer", list(MODULES))
-def test_files_with_placed_blobs_are_read_by_lance_core_and_pylance(tmp_path: Path, writer: str, builder: str) -> None:
+def test_files_with_descriptors_from_blob_writers_are_read_by_lance_core_and_pylance(
+    tmp_path: Path, writer: str, builder: str
+) -> None:
     """One library builds the column, another writes the file, and both read the table."""
     _, _, files = MODULES[writer]
     uri = str(tmp_path / "table")
@@ -145,7 +147,7 @@ def test_files_with_placed_blobs_are_read_by_lance_core_and_pylance(tmp_path: Pa
         assert library.to_table(blob_handling="all_binary")["b"].to_pylist() == expected
 
 
-def test_files_with_placed_blobs_have_the_bytes_of_pylance(tmp_path: Path) -> None:
+def test_files_with_descriptors_from_blob_writers_have_the_same_bytes_as_in_pylance(tmp_path: Path) -> None:
     """The reference writes the two metadata entries of the field in random order; one of its files equals ours."""
     contents = {}
     for who, num_files in (("ours", 1), ("theirs", 40)):
@@ -271,7 +273,7 @@ def test_descriptors_that_refer_to_no_blob_are_refused(tmp_path: Path, problem: 
 
 
 @both
-def test_invalid_arguments_of_blob_writers_are_refused_by_both(tmp_path: Path, who: str) -> None:
+def test_invalid_arguments_of_blob_writers_are_refused_by_both_libraries(tmp_path: Path, who: str) -> None:
     _, blob, files = MODULES[who]
     session = files.LanceFileSession(str(tmp_path))
     opens = (session.open_packed_blob_writer, session.open_dedicated_blob_writer)

@@ -78,7 +78,7 @@ def test_branches_made_by_lance_core_and_pylance_have_equal_manifests_and_record
 
 
 @BOTH
-def test_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str, maker: ModuleType) -> None:
+def test_the_first_version_of_a_branch_has_the_version_number_of_its_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b", 2)
     for reader in EACH:
         branch = reader.dataset(f"{uri}/tree/b")

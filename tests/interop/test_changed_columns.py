@@ -108,7 +108,7 @@ def test_altered_columns_leave_the_same_table_as_in_pylance(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_cast_of_a_list_member_or_in_format_2_0_stores_the_whole_column_in_one_file(
+def test_cast_in_format_2_0_or_of_a_list_member_stores_the_whole_column_in_one_file(
     tmp_path: Any, version: str
 ) -> None:
     """Pylance splits the column, which stores list lengths twice, and makes structs unreadable in format 2.0."""
@@ -210,7 +210,7 @@ def test_cast_values_equal_those_of_pylance(tmp_path: Any, values: str) -> None:
         (lambda dataset: dataset.alter_columns({"path": "a", "nullable": 1}), TypeError),
     ],
 )
-def test_invalid_changes_raise_the_error_class_of_pylance_and_change_nothing(
+def test_invalid_changes_raise_the_same_error_class_as_in_pylance_and_change_nothing(
     tmp_path: Any, call: Any, error: type[Exception]
 ) -> None:
     lance.write_dataset(ROWS, tmp_path / "t")
@@ -220,7 +220,7 @@ def test_invalid_changes_raise_the_error_class_of_pylance_and_change_nothing(
     assert lance_core.dataset(tmp_path / "t").latest_version == 1
 
 
-def test_a_value_that_does_not_fit_fails_the_cast_and_removes_its_files(tmp_path: Any) -> None:
+def test_a_cast_of_a_value_that_does_not_fit_fails_and_leaves_no_files(tmp_path: Any) -> None:
     uri = tmp_path / "t"
     lance.write_dataset(pa.table({"a": [1, 2, 3, 1 << 40]}), uri, max_rows_per_file=1)
     files = set((uri / "data").iterdir())

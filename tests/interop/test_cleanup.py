@@ -332,7 +332,7 @@ def test_a_version_restored_after_the_plan_of_a_cleanup_is_complete(tmp_path: Pa
 # ── Errors ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tagged_versions_to_be_removed_are_an_error_in_lance_core_and_pylance(tmp_path: Path) -> None:
+def test_a_cleanup_that_would_remove_tagged_versions_fails_in_lance_core_and_pylance(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(TAGGED))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         for verb in (dataset.cleanup_old_versions, dataset.explain_cleanup_old_versions):

@@ -89,7 +89,7 @@ def data_files(uri: str) -> set[str]:
         ([10, 10, 10], 1000, [30]),
     ],
 )
-def test_compacted_fragment_sizes_are_those_of_pylance(
+def test_compacted_fragments_have_the_same_sizes_as_in_pylance(
     tmp_path, fragments: list[int], target: int, expected: list[int]
 ) -> None:
     found = []

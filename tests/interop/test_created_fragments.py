@@ -34,7 +34,7 @@ def comparable(fragment: Any) -> dict[str, Any]:
         (ROWS, {"mode": "overwrite", "data_storage_version": "2.0"}),
     ],
 )
-def test_created_fragment_has_the_metadata_of_pylance(
+def test_created_fragment_has_the_same_metadata_as_in_pylance(
     rows: pa.Table, arguments: dict[str, Any], tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "t")

@@ -178,7 +178,7 @@ def test_data_overlays_of_lance_core_and_pylance_have_equal_row_versions(tmp_pat
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
-def test_data_overlays_of_other_file_versions_are_read_by_both(tmp_path: Path, version: str) -> None:
+def test_data_overlays_of_other_file_versions_are_read_by_both_libraries(tmp_path: Path, version: str) -> None:
     path = make_table(tmp_path, version=version)
     operation = lance_core.LanceOperation
     file = lance_core.DataFile(**overlay_file(path, numbers(50, 51), [0], version))

@@ -187,7 +187,7 @@ def test_opening_a_dataset_takes_two_requests_and_one_table_check(dynamo: Table)
             assert proxy.methods() in (methods, methods[-2:])
 
 
-def test_a_uri_with_a_trailing_slash_uses_the_same_rows(dynamo: Table) -> None:
+def test_a_uri_with_a_trailing_slash_uses_the_same_manifest_rows(dynamo: Table) -> None:
     uri = dynamo.uri.replace("?", "/?")
     assert lance_core.dataset(uri, storage_options=dynamo.options).version == 2
 
@@ -291,7 +291,7 @@ def test_a_row_that_refers_to_another_location_is_refused(table: Table) -> None:
 
 
 @pytest.mark.sampled(1)
-def test_a_dataset_without_rows_is_registered_by_the_first_commit(table: Table) -> None:
+def test_a_dataset_without_manifest_rows_is_registered_by_the_first_commit(table: Table) -> None:
     for version in (1, 2):
         table.rows.delete(version)
     assert table.values() == [1, 2]
@@ -300,7 +300,7 @@ def test_a_dataset_without_rows_is_registered_by_the_first_commit(table: Table) 
     assert table.values() == [1, 2, 3]
 
 
-def test_a_dataset_without_rows_and_files_raises_dataset_not_found(table: Table) -> None:
+def test_a_dataset_without_manifest_rows_and_files_raises_dataset_not_found(table: Table) -> None:
     with pytest.raises(lance_core.DatasetNotFoundError):
         lance_core.dataset(table.uri.replace("deep/", "deep/no"), storage_options=table.options)
 

@@ -115,7 +115,7 @@ def test_a_column_of_each_type_is_written_byte_for_byte_and_read_back(tmp_path: 
 
 @pytest.mark.parametrize("group_rows", [1, 10, 1_000, 5_000])
 @pytest.mark.sampled(2)
-def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path, group_rows: int) -> None:
+def test_all_columns_in_one_file_have_the_same_bytes_as_in_pylance(tmp_path: Path, group_rows: int) -> None:
     table = pa.table(COLUMNS).slice(0, 300 if group_rows == 1 else ROWS).combine_chunks()
     path = theirs(table, tmp_path / "t", max_rows_per_group=group_rows)
     assert ours(table, max_rows_per_group=group_rows) == path.read_bytes()
@@ -265,7 +265,7 @@ def test_statistics_contain_field_names_with_renumbered_ids(tmp_path: Path) -> N
     assert read_statistics(metadata, [4]).keys() == {4}
 
 
-def test_the_maximum_is_rounded_up_when_any_value_was_truncated(tmp_path: Path) -> None:
+def test_the_maximum_of_a_string_column_is_rounded_up_when_any_value_was_truncated(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": ["a" * 100, "b" * 10]})))
     [found] = read_statistics(opened(path))[0].to_pylist()
@@ -301,7 +301,7 @@ def test_batches_of_null_dates_have_statistics(tmp_path: Path, dtype: pa.DataTyp
     )
 
 
-def test_files_of_types_without_statistics_have_none(tmp_path: Path) -> None:
+def test_files_of_types_without_statistics_have_no_statistics(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, 2], pa.time32("s"))})
     path = theirs(table, tmp_path / "t")
     assert ours(table) == path.read_bytes()

@@ -131,7 +131,7 @@ def test_a_column_of_each_type_is_written_byte_for_byte(tmp_path: Path, name: st
         assert take_ours(path, rows)[name].to_pylist() == [column.to_pylist()[row] for row in rows]
 
 
-def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path) -> None:
+def test_all_columns_in_one_file_have_the_same_bytes_as_in_pylance(tmp_path: Path) -> None:
     _same_file(tmp_path, pa.table(COLUMNS))
 
 
@@ -150,7 +150,7 @@ def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path) -> N
         (pa.field("t", pa.list_(pa.string()), metadata={"lance-encoding:compression": "zstd"}), [["a" * 50], None]),
     ],
 )
-def test_fields_with_metadata_are_written_with_the_bytes_of_pylance(
+def test_fields_with_metadata_are_written_with_the_same_bytes_as_in_pylance(
     tmp_path: Path, field: pa.Field, rows: list[object]
 ) -> None:
     schema = pa.schema([field, ("after", pa.int8())])
@@ -208,7 +208,7 @@ def test_pages_of_one_column_may_have_different_encodings(tmp_path: Path) -> Non
         assert take_ours(path, [0, 119, 120, 240, 361]).to_pylist() == table.take([0, 119, 120, 240, 361]).to_pylist()
 
 
-def test_an_array_larger_than_a_page_is_split_as_by_pylance(tmp_path: Path) -> None:
+def test_an_array_larger_than_a_page_is_split_as_in_pylance(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array(np.arange(10_000.0)), "s": pa.array([f"{row}" for row in range(10_000)])})
     write_theirs(tmp_path / "theirs.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
     write_ours(tmp_path / "ours.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
@@ -229,7 +229,7 @@ def test_items_and_bytes_of_null_values_are_kept(tmp_path: Path) -> None:
     assert take_ours(path, [1, 2])["l"].to_pylist() == [None, [5, 6]]
 
 
-def test_data_files_list_the_field_ids_and_columns_of_pylance(tmp_path: Path) -> None:
+def test_data_files_list_the_same_field_ids_and_columns_as_in_pylance(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("v", pa.list_(pa.float32(), 2)), PACKED, ("i", pa.int32())])
     table = pa.table([pa.array([[1, 2]], schema[0].type), pa.array([PACKED_ROW], PACKED.type), [5]], schema=schema)
     written = write_ours(tmp_path / "ours.lance", [table])

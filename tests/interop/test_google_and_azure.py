@@ -39,7 +39,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
 
 
 @pytest.mark.slow
-def test_a_dataset_on_google_or_azure_supports_every_operation(cloud: Cloud) -> None:
+def test_a_dataset_on_google_cloud_storage_or_azure_supports_every_operation(cloud: Cloud) -> None:
     uri, options = cloud.uri(), cloud.options
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_store_methods_behave_identically_on_google_cloud_storage_and_azure(clou
     assert list(store.list_names(root)) == []
 
 
-def test_each_commit_to_google_or_azure_is_conditional(cloud: Cloud) -> None:
+def test_each_commit_to_google_cloud_storage_or_azure_is_conditional(cloud: Cloud) -> None:
     uri = cloud.uri()
     before = cloud.emulator.conditions
     lance_core.write_dataset(ROWS, uri, storage_options=cloud.options)

@@ -83,7 +83,7 @@ def check_no_branch(uri: str) -> None:
 
 
 @pytest.mark.slow
-def test_indices_of_every_kind_are_built_and_updated_and_searches_stay_right(uri) -> None:
+def test_indices_of_every_kind_are_built_and_updated_and_searches_stay_correct(uri) -> None:
     check_searches(uri, 0, 150, 299, absent=(5,), kinds=("btree", "bitmap", "vector"))
     report = update(uri)
     assert (report.rows_before, report.rows_after, report.unindexed_rows) == (0, 4 * 299, 0)
@@ -143,7 +143,7 @@ def test_a_declared_index_is_built_in_one_commit_that_names_the_run(plain) -> No
     check_no_branch(plain)
 
 
-def test_a_repeated_commit_finds_the_version_of_the_first(plain) -> None:
+def test_a_repeated_index_commit_finds_the_version_of_the_first_commit(plain) -> None:
     staged = stage_indices(plan(plain, BTREE), BTREE)
     first = commit_staged_indices(staged, BTREE)
     again = commit_staged_indices(staged, BTREE)
@@ -152,7 +152,7 @@ def test_a_repeated_commit_finds_the_version_of_the_first(plain) -> None:
     assert lance_core.dataset(plain).version == first.version
 
 
-def test_messages_between_the_steps_are_read_back(plain) -> None:
+def test_messages_between_the_steps_of_an_index_update_survive_a_round_trip(plain) -> None:
     planned = plan(plain, BTREE)
     assert PlannedIndices.from_json(planned.to_json()) == planned
     staged = StagedIndices(plan=planned, branch="b", seconds=1.5)
@@ -198,7 +198,7 @@ def during_the_work(monkeypatch: pytest.MonkeyPatch, *actions: Callable[[], obje
     monkeypatch.setattr(index_commit, "_commit", commit)
 
 
-def test_rows_appended_and_deleted_during_the_work_are_searched(plain, monkeypatch) -> None:
+def test_searches_are_correct_after_rows_were_appended_and_deleted_during_an_index_build(plain, monkeypatch) -> None:
     def change() -> None:
         lance_core.write_dataset(rows(300, 310), plain, mode="append")
         lance_core.dataset(plain).delete("id = 9")
@@ -210,7 +210,7 @@ def test_rows_appended_and_deleted_during_the_work_are_searched(plain, monkeypat
     assert sorted(found) == [299, 305]
 
 
-def test_a_compaction_during_the_work_is_a_conflict_and_the_work_is_repeated(plain, monkeypatch) -> None:
+def test_an_index_build_that_conflicts_with_a_compaction_is_repeated(plain, monkeypatch) -> None:
     during_the_work(monkeypatch, lambda: lance_core.dataset(plain).optimize.compact_files())
     report = update(plain, BTREE)
     assert (report.conflicts, report.rows_after, report.unindexed_rows) == (1, 299, 0)
@@ -218,7 +218,7 @@ def test_a_compaction_during_the_work_is_a_conflict_and_the_work_is_repeated(pla
     check_no_branch(plain)
 
 
-def test_work_that_conflicts_in_every_round_changes_no_index(plain, monkeypatch) -> None:
+def test_an_index_build_that_conflicts_in_every_attempt_changes_no_index(plain, monkeypatch) -> None:
     def compact() -> None:
         lance_core.write_dataset(rows(300, 301), plain, mode="append")
         lance_core.dataset(plain).optimize.compact_files()
@@ -230,7 +230,7 @@ def test_work_that_conflicts_in_every_round_changes_no_index(plain, monkeypatch)
     check_no_branch(plain)
 
 
-def test_an_index_that_somebody_else_built_meanwhile_leaves_nothing_to_do(plain, monkeypatch) -> None:
+def test_an_index_build_has_nothing_to_do_if_another_writer_built_the_index_meanwhile(plain, monkeypatch) -> None:
     during_the_work(monkeypatch, lambda: lance.dataset(plain).create_scalar_index("id", "BTREE"))
     report = update(plain, BTREE)
     assert not report.has_changed
@@ -246,7 +246,9 @@ def test_an_index_that_somebody_else_built_meanwhile_leaves_nothing_to_do(plain,
     ],
     ids=["drop the column", "overwrite"],
 )
-def test_a_change_that_invalidates_the_index_is_an_error_and_leaves_no_index(plain, monkeypatch, action, error) -> None:
+def test_an_index_build_invalidated_by_a_concurrent_change_fails_and_leaves_no_index(
+    plain, monkeypatch, action, error
+) -> None:
     during_the_work(monkeypatch, lambda: action(plain))
     with pytest.raises(error):
         update(plain, DECLARED[1:2])
@@ -255,7 +257,7 @@ def test_a_change_that_invalidates_the_index_is_an_error_and_leaves_no_index(pla
     check_no_branch(plain)
 
 
-def test_a_parameter_that_pylance_rejects_is_one_line_and_leaves_no_branch(plain) -> None:
+def test_an_index_parameter_that_pylance_rejects_raises_a_one_line_error_and_leaves_no_branch(plain) -> None:
     declared = (IndexDeclaration(column="text", type=IndexType.INVERTED, parameters={"base_tokenizer": "none"}),)
     with pytest.raises(InvalidInputError, match=r"'text_idx'.*unknown base tokenizer none$") as raised:
         update(plain, declared)
@@ -263,7 +265,7 @@ def test_a_parameter_that_pylance_rejects_is_one_line_and_leaves_no_branch(plain
     check_no_branch(plain)
 
 
-def test_a_column_that_does_not_exist_is_an_invalid_input(plain) -> None:
+def test_an_index_on_a_column_that_does_not_exist_raises_invalid_input(plain) -> None:
     with pytest.raises(InvalidInputError, match="cannot build index 'nowhere_idx': nowhere not found in schema"):
         update(plain, (IndexDeclaration(column="nowhere", type=IndexType.BTREE),))
     check_no_branch(plain)
@@ -284,7 +286,7 @@ def test_an_index_with_missing_files_is_reported_and_not_committed(plain) -> Non
     assert lance.dataset(plain).to_table(filter="id = 305")["id"].to_pylist() == [305]
 
 
-def test_without_pylance_the_work_fails_before_anything_is_written(plain, monkeypatch) -> None:
+def test_an_index_build_without_pylance_fails_before_anything_is_written(plain, monkeypatch) -> None:
     monkeypatch.setattr(pylance_indices, "_MODULE", "no_such_module")
     planned = plan(plain, BTREE)
     with pytest.raises(NotSupportedError, match=r"pip install 'lance-pipelines\[pylance\]'"):
@@ -302,7 +304,7 @@ def test_branches_of_ended_runs_are_deleted_and_others_are_kept(plain) -> None:
     assert list(lance_core.dataset(plain).branches.list()) == ["mine"]
 
 
-def test_indices_of_a_branch_whose_rows_changed_are_not_moved(plain) -> None:
+def test_indices_built_on_a_branch_whose_rows_changed_are_refused(plain) -> None:
     dataset = lance_core.dataset(plain)
     branch = dataset.create_branch("changed")
     branch.insert(rows(300, 301))
@@ -310,7 +312,7 @@ def test_indices_of_a_branch_whose_rows_changed_are_not_moved(plain) -> None:
         branch_indices(dataset, branch)
 
 
-def test_coverage_counts_rows_of_fragments_that_replaced_indexed_ones(plain) -> None:
+def test_rows_of_compacted_fragments_count_as_indexed_if_the_original_fragments_were_indexed(plain) -> None:
     update(plain, BTREE)
     lance.dataset(plain).optimize.compact_files(defer_index_remap=True)
     assert unindexed(plain) == {"id_idx": 0}
@@ -321,7 +323,7 @@ def test_coverage_counts_rows_of_fragments_that_replaced_indexed_ones(plain) -> 
     assert lance.dataset(plain).to_table(filter="id IN (5, 150, 305)")["id"].to_pylist() == [150, 305]
 
 
-def test_indices_with_stable_row_ids_cover_what_a_compaction_writes_and_others_do_not(tmp_path) -> None:
+def test_indices_that_store_stable_row_ids_cover_compacted_fragments_and_other_indices_do_not(tmp_path) -> None:
     uri = make(tmp_path / "table", stable=True)
     declared = (DECLARED[0], DECLARED[1], DECLARED[3])
     update(uri, declared)

@@ -156,7 +156,9 @@ def test_joins_with_columns_that_cannot_be_stored_are_refused(tmp_path: Path, da
         lambda each: each.merge(5, "a"),
     ],
 )
-def test_invalid_joins_are_refused_with_the_errors_of_pylance(tmp_path: Path, merge: Callable[[Any], Any]) -> None:
+def test_invalid_joins_are_refused_with_the_same_errors_as_in_pylance(
+    tmp_path: Path, merge: Callable[[Any], Any]
+) -> None:
     for act in [merge, lambda dataset: merge(dataset.get_fragment(0))]:
         classes = []
         for name, uri in _tables(tmp_path / str(act is merge)).items():

@@ -188,7 +188,7 @@ def test_given_fragments_restrict_the_search(uri: str) -> None:
     ],
     ids=str,
 )
-def test_invalid_nearest_searches_are_refused_with_the_error_classes_of_pylance(
+def test_invalid_nearest_searches_are_refused_with_the_same_error_classes_as_in_pylance(
     uri: str, changes: dict[str, Any], error: type[Exception]
 ) -> None:
     nearest = {"column": "v", "q": QUERY, **changes}

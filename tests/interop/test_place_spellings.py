@@ -89,7 +89,7 @@ def test_pylance_reads_base_paths_of_any_spelling(server: S3Server, scheme: str,
     assert lance_core.dataset(branch.uri, storage_options=options).count_rows() == 3
 
 
-def test_unusual_dataset_names_are_accepted_or_refused_as_by_pylance(server: S3Server) -> None:
+def test_unusual_dataset_names_are_accepted_or_refused_as_in_pylance(server: S3Server) -> None:
     options = server.options()
     bucket = f"s3://{server.bucket}"
     for name in ("x ", "y\tz", "./u", "a/../w", "q%20r", "%2e/v"):

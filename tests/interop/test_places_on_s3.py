@@ -108,7 +108,7 @@ def test_branches_and_clones_in_memory_keep_their_rows() -> None:
     assert lance_core.dataset("memory://elsewhere/d").to_table().num_rows == 6
 
 
-def test_a_branch_with_an_external_manifest_store_is_continued_and_deleted(tmp_path: Path) -> None:
+def test_a_branch_with_an_external_manifest_store_is_appended_to_and_deleted(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'versions.db'}"}
     uri = f"file+sql://{tmp_path / 'table'}?sqlTableName=t"
     lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)

@@ -80,7 +80,7 @@ def test_schema_of_a_model_equals_that_of_pylance() -> None:
 
 
 @pytest.mark.parametrize("annotation", UNSUPPORTED, ids=str)
-def test_field_without_an_arrow_type_is_refused_as_by_pylance(annotation: Any) -> None:
+def test_field_without_an_arrow_type_is_refused_as_in_pylance(annotation: Any) -> None:
     model = pydantic.create_model("Model", field=(annotation, ...), __config__={"arbitrary_types_allowed": True})
     with pytest.raises(TypeError):
         lance.pydantic.pydantic_to_schema(model)
@@ -114,7 +114,7 @@ def test_dataset_of_models_is_named_after_their_class(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("case", ["no models", "no class", "tuple", "other class", "subclass"])
-def test_invalid_models_are_refused_as_by_pylance(case: str, tmp_path: Path) -> None:
+def test_invalid_models_are_refused_as_in_pylance(case: str, tmp_path: Path) -> None:
     for library, module, errors in (
         (lance, lance.pydantic, (TypeError, ValueError)),
         (lance_core, lance_core.pydantic, (InvalidTypeError, InvalidInputError)),

@@ -75,7 +75,7 @@ def test_a_pylance_index_finds_replaced_rows(uri: str) -> None:
     assert lance.dataset(uri).to_table(filter="day = 1")["v"].to_pylist() == [10, 11]
 
 
-def test_rows_that_a_pylance_update_makes_match_the_predicate_are_replaced_too(uri: str) -> None:
+def test_rows_that_match_the_predicate_only_after_a_pylance_update_are_also_replaced(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=2)
     stale = lance_core.dataset(uri)
     lance.dataset(uri).update({"day": "2"}, where="day = 3")

@@ -136,7 +136,7 @@ def test_a_rewritten_index_that_was_dropped_in_the_meantime_is_skipped(uri: str)
     _check_queries(uri)
 
 
-def test_rewritten_index_that_does_not_fit_is_refused(uri: str) -> None:
+def test_rewritten_index_that_contradicts_the_table_or_its_files_is_refused(uri: str) -> None:
     operation = _planned(uri)
     version = lance_core.dataset(uri).version
     first = next(iter(operation.rewritten_indices))

@@ -27,7 +27,7 @@ SEQUENCES = [
 
 
 @pytest.mark.parametrize("ids", SEQUENCES, ids=str)
-def test_sequence_is_encoded_as_by_pylance(ids: Any) -> None:
+def test_sequence_is_encoded_as_in_pylance(ids: Any) -> None:
     ours, theirs = RowIdSequence(ids), lance.fragment.RowIdSequence(ids)
     assert ours.to_inline_metadata().asdict() == theirs.to_inline_metadata().asdict()
     assert ours.to_pyarrow() == theirs.to_pyarrow()
@@ -37,7 +37,7 @@ def test_sequence_is_encoded_as_by_pylance(ids: Any) -> None:
 
 
 @pytest.mark.parametrize("ids", [[7, 7], [-1], ["a"], [2**64], [None], [1.5], 5, range(-3, 2)], ids=str)
-def test_sequence_of_invalid_ids_is_refused_as_by_pylance(ids: Any) -> None:
+def test_sequence_of_invalid_ids_is_refused_as_in_pylance(ids: Any) -> None:
     with pytest.raises((ValueError, TypeError, OverflowError)) as theirs:
         lance.fragment.RowIdSequence(ids)
     expected = InvalidTypeError if theirs.type is TypeError else InvalidInputError

@@ -103,7 +103,7 @@ def test_batches_exceed_the_byte_limit_only_if_they_have_one_row(uri: str) -> No
 
 @pytest.mark.parametrize("arguments", WITH_DELETED, ids=str)
 @pytest.mark.parametrize("of_fragment", [False, True], ids=["dataset", "fragment"])
-def test_deleted_rows_are_returned_as_by_pylance(uri: str, arguments: dict[str, Any], of_fragment: bool) -> None:
+def test_deleted_rows_are_returned_as_in_pylance(uri: str, arguments: dict[str, Any], of_fragment: bool) -> None:
     arguments = {"with_row_id": True, "include_deleted_rows": True, **arguments}
     ours, theirs = (
         (module.dataset(uri).get_fragment(1) if of_fragment else module.dataset(uri)).scanner(**arguments)
@@ -125,7 +125,7 @@ def test_deleted_rows_can_be_selected_by_their_stored_values(uri: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", INVALID, ids=str)
-def test_invalid_argument_raises_the_error_class_of_pylance(uri: str, arguments: dict[str, Any]) -> None:
+def test_invalid_argument_raises_the_same_error_class_as_in_pylance(uri: str, arguments: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)) as theirs:
         lance.dataset(uri).scanner(**arguments).to_table()
     with pytest.raises(theirs.type):

@@ -161,7 +161,7 @@ def test_takes_projections_and_filters_equal_those_of_pylance(uri: str, version:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fragments_are_recorded_and_committed_as_by_pylance(uri: str, tmp_path: Path, version: str) -> None:
+def test_fragments_are_recorded_and_committed_as_in_pylance(uri: str, tmp_path: Path, version: str) -> None:
     other = str(tmp_path / "other")
     data = rows(version, 0, 10)
     for kind, writer in ((uri, lance_core.write_fragments), (other, their_write_fragments)):
@@ -423,7 +423,7 @@ def test_the_file_version_of_early_manifests_is_taken_from_the_data_files(
     assert flags(uri) == (0, 0)
 
 
-def test_files_of_unsupported_versions_are_refused_by_name(uri: str, tmp_path: Path) -> None:
+def test_files_of_unsupported_versions_are_refused_and_named_in_the_error(uri: str, tmp_path: Path) -> None:
     data = rows("2.0", 0, 10)
     lance.write_dataset(data, uri, data_storage_version="2.3")
     with pytest.raises(UnsupportedVersionError, match=r"2\.3"):

@@ -43,7 +43,7 @@ def field_bytes(message: pb_table.Manifest) -> list[bytes]:
 
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.sampled(40)
-def test_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name: str) -> None:
+def test_fields_of_every_type_are_written_as_in_pylance(tmp_path: Path, name: str) -> None:
     table = TYPES[name]()
     try:
         lance.write_dataset(table, str(tmp_path / "theirs"))

@@ -88,7 +88,7 @@ def test_tags_of_pylance_are_changed_and_deleted_by_lance_core(uri: str) -> None
     assert _same(uri)["first"]["updated_at"] == after["first"]["updated_at"]
 
 
-def test_tag_files_have_the_bytes_of_pylance(uri: str) -> None:
+def test_tag_files_have_the_same_bytes_as_in_pylance(uri: str) -> None:
     """When a library updates a tag file of the other, only the requested fields change."""
     theirs = lance.dataset(uri).tags
     theirs.create("x", 2)
@@ -182,7 +182,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_invalid_tag_files_are_refused_as_by_pylance(uri: str, document: bytes) -> None:
+def test_invalid_tag_files_are_refused_as_in_pylance(uri: str, document: bytes) -> None:
     _file(uri, "x").parent.mkdir(parents=True)
     _file(uri, "x").write_bytes(document)
     try:

@@ -167,7 +167,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
 # ── Clones ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_clone_transaction_is_committed_as_by_pylance(uri: str, tmp_path: Path) -> None:
+def test_a_clone_transaction_is_committed_as_in_pylance(uri: str, tmp_path: Path) -> None:
     version = lance.dataset(uri).version
     theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
     lance.LanceDataset.commit(theirs, lance.LanceOperation.Clone(True, None, version, uri, None), read_version=0)
@@ -202,7 +202,7 @@ def indexed(tmp_path: Path) -> str:
     return uri
 
 
-def test_indices_are_described_as_by_pylance(indexed: str) -> None:
+def test_indices_are_described_as_in_pylance(indexed: str) -> None:
     ours, theirs = lance_core.dataset(indexed).describe_indices(), lance.dataset(indexed).describe_indices()
     assert len(ours) == len(theirs) == 2
     for mine, other in zip(ours, theirs, strict=True):

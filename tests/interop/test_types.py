@@ -104,7 +104,9 @@ def test_a_type_that_a_version_cannot_store_is_refused_before_a_byte_is_written(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_column_that_no_version_can_store_is_refused_by_name(tmp_path, name: str, version: str) -> None:
+def test_a_column_that_no_version_can_store_is_refused_and_named_in_the_error(
+    tmp_path, name: str, version: str
+) -> None:
     rows = REFUSED[name]()
     with pytest.raises(NotSupportedError, match="column 'x'"):
         lance_core.write_dataset(rows, str(tmp_path / "table"), data_storage_version=version)

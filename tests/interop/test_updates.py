@@ -130,7 +130,7 @@ def test_updated_values_are_computed_from_the_old_values_of_the_row(tmp_path: Pa
 
 @pytest.mark.parametrize("updates", VALUES, ids=str)
 @pytest.mark.sampled(40)
-def test_update_expressions_are_computed_and_cast_as_by_pylance(tmp_path: Path, updates: dict[str, str]) -> None:
+def test_update_expressions_are_computed_and_cast_as_in_pylance(tmp_path: Path, updates: dict[str, str]) -> None:
     outcomes = {}
     for name, library in LIBRARIES.items():
         lance.write_dataset(ROWS, tmp_path / name)
@@ -159,7 +159,7 @@ def test_update_expressions_are_computed_and_cast_as_by_pylance(tmp_path: Path, 
         ({"i": "1"}, "", ValueError),
     ],
 )
-def test_invalid_update_arguments_are_refused_with_the_built_in_exception_of_pylance(
+def test_invalid_update_arguments_are_refused_with_the_same_built_in_exception_as_in_pylance(
     tmp_path: Path, updates: Any, where: Any, kind: type[Exception]
 ) -> None:
     lance.write_dataset(ROWS, tmp_path)
@@ -296,7 +296,7 @@ def test_updates_that_compute_blobs_are_refused(tmp_path: Path, library: Any) ->
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_an_update_of_an_old_version_is_merged_with_later_changes(tmp_path: Path, library: Any) -> None:
+def test_an_update_planned_on_an_old_version_is_merged_with_later_changes(tmp_path: Path, library: Any) -> None:
     lance.write_dataset(pa.table({"a": range(6)}), tmp_path, max_rows_per_file=3)
     handle = library.dataset(tmp_path)
     lance.write_dataset(pa.table({"a": [90]}), tmp_path, mode="append")

@@ -63,7 +63,7 @@ REFUSED: dict[str, Given] = {
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_supported_inputs_are_stored_as_by_pylance(tmp_path: Path, kind: str) -> None:
+def test_supported_inputs_are_stored_as_in_pylance(tmp_path: Path, kind: str) -> None:
     source = str(tmp_path / "source")
     lance.write_dataset(ROWS, source)
     for library in (lance, lance_core):

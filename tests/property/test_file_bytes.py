@@ -29,7 +29,7 @@ def one_batch(seed, version):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.sampled(12)
-def test_a_file_in_format_2_0_has_the_bytes_of_pylance(seed, tmp_path):
+def test_a_file_in_format_2_0_has_the_same_bytes_as_in_pylance(seed, tmp_path):
     batch = one_batch(seed, "2.0")
     for name, writer_class in [("ours", LanceFileWriter), ("theirs", reference.LanceFileWriter)]:
         with writer_class(str(tmp_path / name), batch.schema, version="2.0") as writer:
@@ -39,7 +39,7 @@ def test_a_file_in_format_2_0_has_the_bytes_of_pylance(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.sampled(12)
-def test_a_file_in_format_0_1_has_the_bytes_of_pylance(seed, tmp_path):
+def test_a_file_in_format_0_1_has_the_same_bytes_as_in_pylance(seed, tmp_path):
     table = pa.Table.from_batches([one_batch(seed, "0.1")])
     written = []
     for name, library in [("ours", lance_core), ("theirs", lance)]:

@@ -49,11 +49,11 @@ def _check_seed(directory: Path, seed: int, longest: int | None = None) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.sampled(8)
-def test_random_tables_in_format_2_0_have_the_bytes_and_rows_of_pylance(tmp_path: Path, seed: int) -> None:
+def test_random_tables_in_format_2_0_have_the_same_bytes_and_rows_as_in_pylance(tmp_path: Path, seed: int) -> None:
     _check_seed(tmp_path, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 1500))
-def test_more_random_tables_in_format_2_0_have_the_bytes_and_rows_of_pylance(tmp_path: Path, seed: int) -> None:
+def test_more_random_tables_in_format_2_0_have_the_same_bytes_and_rows_as_in_pylance(tmp_path: Path, seed: int) -> None:
     _check_seed(tmp_path, seed, longest=3000)

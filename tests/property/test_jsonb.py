@@ -32,7 +32,7 @@ def test_binary_json_survives_a_round_trip(document: object) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=40))
-def test_binary_json_has_the_bytes_and_text_of_pylance(tmp_path_factory, documents: list[object]) -> None:
+def test_binary_json_has_the_same_bytes_and_text_as_in_pylance(tmp_path_factory, documents: list[object]) -> None:
     texts = [json.dumps(document, ensure_ascii=False) for document in documents]
     path = tmp_path_factory.mktemp("json")
     column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))

@@ -71,7 +71,7 @@ def id_lists(draw: st.DrawFn) -> list[int]:
 @example([1, 1 + 2**32])
 @example([0, 2**32 - 1])
 @example([0, 2**32])
-def test_row_id_sequences_have_the_bytes_of_pylance(ids: list[int]) -> None:
+def test_row_id_sequences_have_the_same_bytes_as_in_pylance(ids: list[int]) -> None:
     assert encoded(ids) == theirs(ids)
     assert RowIdSequence.parse(theirs(ids), "test").numbers().tolist() == ids
 

@@ -45,7 +45,7 @@ def installation(tmp_path: Path) -> tuple[Path, Path]:
     return java, jars
 
 
-def test_each_installation_has_its_own_archive(cache: Path, installation: tuple[Path, Path]) -> None:
+def test_each_installation_has_its_own_class_archive(cache: Path, installation: tuple[Path, Path]) -> None:
     first = ClassArchive.of(*installation)
     assert first is not None
     assert ClassArchive.of(*installation) == first
@@ -108,7 +108,7 @@ def test_unused_class_archives_are_removed(
     assert {file.name for file in directory.iterdir()} == {"used.jsa", archive.attempt.name}
 
 
-def test_an_unwritable_cache_directory_is_not_used(
+def test_an_unwritable_cache_directory_is_not_used_for_class_archives(
     cache: Path, installation: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorders = Recorders(monkeypatch)
@@ -136,7 +136,7 @@ stop_session(session)
     "num_recorders", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.soak)]
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="the cache directory is set by XDG_CACHE_HOME")
-def test_recorders_leave_one_archive_that_sessions_use(tmp_path: Path, num_recorders: int) -> None:
+def test_concurrent_class_recordings_leave_one_archive_that_sessions_use(tmp_path: Path, num_recorders: int) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "LANCE_SPARK_CLASS_ARCHIVE": "1"}
     record = [sys.executable, "-m", "lance_pipelines.spark.class_recording"]
     recorders = [subprocess.Popen(record, cwd=REPOSITORY, env=environment) for _ in range(num_recorders)]

@@ -15,7 +15,7 @@ from tests.support.documentation import examples
 pytestmark = pytest.mark.spark
 
 
-def test_the_examples_of_the_guide_run(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_in_the_guide_run(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {"spark": spark}
     for text in examples("docs/guides/spark.md"):
         exec(compile(text.replace("/lake/", f"{tmp_path}/"), "spark.md", "exec"), namespace)

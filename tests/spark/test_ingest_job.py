@@ -121,7 +121,7 @@ def test_a_column_with_a_changed_type_is_named_in_the_error_before_a_row_is_read
 
 
 @pytest.mark.slow
-def test_a_new_column_of_the_source_is_refused_and_named(ingest, source, uri) -> None:
+def test_a_new_column_of_the_source_is_refused_and_named_in_the_error(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": [1], "v": [[1.0, 2.0]], "surprise": [0]}))
     assert "surprise" in headline(ingest())

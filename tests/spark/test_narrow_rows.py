@@ -70,7 +70,9 @@ def test_a_list_that_is_too_long_is_reported_with_its_column(spark: SparkSession
         ["1 AS a", "2 AS A"],
     ],
 )
-def test_rows_whose_size_the_types_do_not_limit_are_counted(spark: SparkSession, expressions: list[str]) -> None:
+def test_frames_whose_types_do_not_limit_the_row_size_require_a_byte_count(
+    spark: SparkSession, expressions: list[str]
+) -> None:
     frame = spark.range(1).selectExpr("id", *expressions)
     vectors = {"vector": 5000} if "vector" in frame.columns else {}
     if "A" in frame.columns:
@@ -80,7 +82,7 @@ def test_rows_whose_size_the_types_do_not_limit_are_counted(spark: SparkSession,
     assert marked_rows(frame, target) is None
 
 
-def test_jobs_that_need_the_count_wait_for_those_that_do_not(spark: SparkSession) -> None:
+def test_jobs_with_a_byte_count_wait_for_jobs_without_a_byte_count(spark: SparkSession) -> None:
     before = spark.conf.get(SETTING)
     seen: list[str | None] = []
 

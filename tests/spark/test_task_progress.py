@@ -53,7 +53,7 @@ def test_finished_tasks_are_reported_while_the_job_runs_and_not_afterward(spark:
     assert (first.stage, first.total_tasks, first.fraction) == ("waiting", 2, 0.5)
 
 
-def test_a_session_without_status_reports_nothing() -> None:
+def test_a_session_without_a_status_tracker_reports_no_progress() -> None:
     asked = threading.Event()
 
     class NoStatus:

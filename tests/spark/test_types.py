@@ -190,7 +190,7 @@ def test_a_value_that_the_declared_type_cannot_store_is_refused(
         frame.write.format("lance").mode("append").save(uri)
 
 
-def test_natural_arrow_types_convert_back_to_the_same_spark_types() -> None:
+def test_the_default_arrow_types_of_spark_types_convert_back_to_the_same_spark_types() -> None:
     for kind, _ in STORED_VALUES:
         struct_type = spark_schema(pa.schema({"c": kind}))
         natural = natural_schema(struct_type)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.slow
-def test_examples_of_the_guide_leave_the_rows_they_describe(
+def test_examples_in_the_guide_leave_the_documented_rows(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     namespace: dict[str, Any] = {}

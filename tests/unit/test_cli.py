@@ -67,7 +67,7 @@ def test_cli_inspect_prints_a_dataset(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
-def test_cli_on_a_missing_path_prints_one_line_and_exits_2(run: Run, command: str, tmp_path: Path) -> None:
+def test_cli_on_a_missing_path_prints_one_line_and_exits_with_code_2(run: Run, command: str, tmp_path: Path) -> None:
     code, output, errors = run(command, str(tmp_path / "nothing"))
     assert (code, output) == (2, "")
     [line] = errors.splitlines()
@@ -75,7 +75,9 @@ def test_cli_on_a_missing_path_prints_one_line_and_exits_2(run: Run, command: st
     assert "nothing" in line
 
 
-def test_cli_on_a_damaged_file_prints_one_line_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cli_on_a_damaged_file_prints_one_line_and_exits_with_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "f.lance"
     path.write_bytes(b"not a data file" * 10)
     assert cli.main(["describe", str(path)]) == 2

@@ -88,7 +88,7 @@ def test_diff_without_stable_row_ids_does_not_count_updated_rows(run: Run, tmp_p
     assert _json(run, "diff", uri, "1", "2")[1]["rows_updated"] is None
 
 
-def test_verify_exits_with_1_only_if_it_finds_a_problem(run: Run, uri: str) -> None:
+def test_verify_exits_with_code_1_only_if_it_finds_a_problem(run: Run, uri: str) -> None:
     assert run("verify", uri) == (0, "no problems found\n", "")
     assert run("verify", uri, "--pages", "--version", "1") == (0, "no problems found\n", "")
     file = lance_core.dataset(uri).get_fragments()[0].data_files()[0]

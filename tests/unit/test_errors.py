@@ -17,7 +17,7 @@ def test_storage_errors_have_the_attributes_of_an_os_error(travel) -> None:
     assert error.context["errno"] == errno.ENOSPC
 
 
-def test_storage_error_without_an_errno_has_none() -> None:
+def test_errno_of_a_storage_error_without_an_operating_system_error_is_none() -> None:
     error = pickle.loads(pickle.dumps(StorageError("connection reset", retryable=True)))
     assert (error.errno, error.strerror, error.filename) == (None, None, None)
     assert error.retryable

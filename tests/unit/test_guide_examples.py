@@ -86,7 +86,7 @@ def test_examples_that_change_columns_produce_the_table_they_describe(tmp_path) 
     assert not (tmp_path / "lengths.sqlite").exists()
 
 
-def test_commands_of_the_command_line_guide_succeed(tmp_path, monkeypatch, capsys) -> None:
+def test_commands_in_the_command_line_guide_succeed(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     for start in range(3):
         lance_core.write_dataset(pa.table({"x": [start, 9]}), "points.lance", mode="append", max_rows_per_file=1)

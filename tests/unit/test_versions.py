@@ -56,7 +56,7 @@ def test_written_file_version_number_pairs_round_trip(version: LanceFileVersion)
 
 
 @pytest.mark.parametrize("pair", [(2, 4), (3, 0), (65535, 65535)])
-def test_newer_file_version_number_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
+def test_newer_file_version_number_pairs_are_refused_and_named_in_the_error(pair: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError, match=f"{pair[0]}.{pair[1]} is newer"):
         LanceFileVersion.from_pair(*pair)
 

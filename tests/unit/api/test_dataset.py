@@ -164,7 +164,7 @@ def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceD
         {"full_text_query": "x"},
     ],
 )
-def test_unsupported_scanner_arguments_are_refused_by_name(
+def test_unsupported_scanner_arguments_are_refused_and_named_in_the_error(
     dataset: lance_core.LanceDataset, arguments: dict[str, object]
 ) -> None:
     with pytest.raises(NotSupportedError, match=next(iter(arguments))):

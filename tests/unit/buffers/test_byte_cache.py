@@ -30,7 +30,7 @@ def test_byte_cache_counts_a_replaced_entry_once() -> None:
     assert cache.num_bytes == 40
 
 
-def test_resized_value_evicts_the_least_recently_used() -> None:
+def test_byte_cache_evicts_the_least_recently_used_value_when_a_value_grows() -> None:
     cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
     kept = ["kept"]
     cache.put((0, 0), kept, 10)

@@ -50,7 +50,7 @@ def test_even_split_sizes_add_up_and_differ_by_at_most_one() -> None:
             assert max(sizes) - min(sizes) <= 1
 
 
-def test_estimated_outputs_end_at_the_byte_target() -> None:
+def test_estimated_output_files_end_at_the_byte_target() -> None:
     settings = CompactionSettings(target_rows_per_fragment=1000, target_bytes_per_fragment=100)
     outputs = estimate_outputs(50, 250, settings)
     assert [each.rows for each in outputs] == [20, 20, 10]
@@ -75,7 +75,7 @@ def test_max_bytes_per_file_acts_as_a_byte_target() -> None:
     assert plan_tasks(files, CompactionSettings(max_bytes_per_file=1000, target_bytes_per_fragment=60)) == []
 
 
-def test_byte_target_splits_into_tasks_of_several_files() -> None:
+def test_byte_target_divides_the_plan_into_tasks_of_several_fragments() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     tasks = plan_tasks(table(*[1] * 100, num_bytes=25), settings)
     assert [len(task) for task in tasks] == [16, 16, 16, 16, 16, 20]

@@ -102,7 +102,7 @@ def test_compaction_option_of_the_wrong_type_raises_invalid_type(name: str, valu
 
 
 @pytest.mark.parametrize(("name", "value"), [("compaction_mode", "force_binary_copy"), ("defer_index_remap", True)])
-def test_unsupported_compaction_options_are_refused_by_name(name: str, value: object) -> None:
+def test_unsupported_compaction_options_are_refused_and_named_in_the_error(name: str, value: object) -> None:
     with pytest.raises(NotSupportedError, match=name):
         CompactionSettings.of({name: value}, {})
 

@@ -107,7 +107,7 @@ def changed(document: dict, path: tuple, value: object) -> str:
 
 @pytest.mark.parametrize(("path", "value"), WRONG, ids=lambda each: str(each)[:60])
 @pytest.mark.sampled(80)
-def test_every_malformed_value_of_a_rewrite_result_is_named(path: tuple, value: object) -> None:
+def test_every_malformed_value_of_a_rewrite_result_is_named_in_the_error(path: tuple, value: object) -> None:
     with pytest.raises(InvalidInputError) as caught:
         RewriteResult.from_json(changed(RESULT, path, value))
     name = next(each for each in reversed(path) if isinstance(each, str))

@@ -271,14 +271,14 @@ def hidden_under_nulls():
 
 
 @pytest.mark.parametrize("array", hidden_under_nulls(), ids=lambda array: str(array.type))
-def test_bytes_under_nulls_are_not_written(array):
+def test_bytes_hidden_by_nulls_are_not_written(array):
     stored = b"".join(buffer.to_pybytes() for page in encode(array) for buffer in page.buffers)
     assert b"keep" in stored
     assert b"secret" not in stored
     assert_comes_back(array)
 
 
-def test_dictionary_values_under_nulls_are_not_written():
+def test_dictionary_values_hidden_by_nulls_are_not_written():
     cities = pa.array([f"city {i % 7}" for i in range(500)])
     mask = pa.array([i % 7 == 4 for i in range(500)])
     structs = pa.StructArray.from_arrays([cities], ["s"], mask=mask)

@@ -88,7 +88,9 @@ def _struct_with_null_child(mask: list[bool]) -> pa.Array:
     ],
     ids=["primitive", "struct member", "list item", "map value", "fixed-size list of structs"],
 )
-def test_nulls_in_a_required_field_are_refused_by_path(dtype: pa.DataType, array: pa.Array, where: str) -> None:
+def test_nulls_in_a_required_field_are_refused_with_the_path_of_the_field(
+    dtype: pa.DataType, array: pa.Array, where: str
+) -> None:
     schema = pa.schema([pa.field("c", dtype, nullable=not pa.types.is_integer(dtype))])
     with pytest.raises(SchemaMismatchError, match=f"field '{where}' is not nullable"):
         _align(schema, pa.record_batch({"c": array}))

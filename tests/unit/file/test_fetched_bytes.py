@@ -52,7 +52,7 @@ def test_distant_ranges_are_not_joined():
     assert store.num_bytes_read() == 200
 
 
-def test_other_ranges_are_read_from_the_file():
+def test_ranges_that_were_not_fetched_are_read_from_the_file():
     store, file = _opened()
     fetched = FetchedBytes(file, [ByteRange(1000, 2000)])
     wanted = [(1000, 1500), (1900, 2001), (0, 10), (999, 1001)]

@@ -76,7 +76,9 @@ def test_footer_sections_of_2_0_may_be_anywhere(version: tuple[int, int]) -> Non
         ({"num_global_buffers": 0}, "no global buffer"),
     ],
 )
-def test_footer_of_2_0_with_sections_past_itself_raises_corrupt_data(changes: dict[str, int], message: str) -> None:
+def test_footer_of_2_0_with_sections_that_extend_past_the_footer_raises_corrupt_data(
+    changes: dict[str, int], message: str
+) -> None:
     footer = replace(FOOTER, **changes, version=LanceFileVersion.V2_0)
     with pytest.raises(CorruptDataError, match=message):
         Footer.parse(footer.serialize(), FILE_BYTES, "f")

@@ -31,7 +31,7 @@ def _table(*pairs: tuple[int, int]) -> pa.Buffer:
     return pa.py_buffer(b"".join(struct.pack("<QQ", *pair) for pair in pairs))
 
 
-def test_file_descriptor_has_the_bytes_of_pylance() -> None:
+def test_file_descriptor_has_the_same_bytes_as_in_pylance() -> None:
     descriptor = FileDescriptor(schema=schema_from_arrow(pa.schema([("x", pa.int32())])), num_rows=3)
     expected = bytes.fromhex("0a1b 0a19 1201 78 20ffffffffffffffffff01 2a05 696e743332 3001 3801 1003")
     assert descriptor.serialize() == expected

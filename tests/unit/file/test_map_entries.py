@@ -26,7 +26,7 @@ def test_map_entries_are_serialized_without_empty_values(entries, expected):
     assert pb_file.Field.FromString(serialized(message)) == message
 
 
-def test_map_entry_serialization_changes_nothing_else():
+def test_map_entry_serialization_changes_no_other_bytes():
     schema = pb_file.Schema(fields=[field(), field(k=b""), field(z=b"1" * 300, a=b"")], metadata={"m": b"n"})
     schema.fields[1].dictionary.SetInParent()
     message = pb_file.FileDescriptor(schema=schema, length=1 << 40)

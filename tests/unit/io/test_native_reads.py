@@ -218,7 +218,7 @@ def test_key_that_obstore_rejects_is_read_with_a_signed_url(server):
     assert [path.partition("?")[0] for path, _ in server.seen] == [f"/{BUCKET}/a//b"]
 
 
-def test_reads_with_a_certificate_file_are_left_to_the_other_client(server, monkeypatch, tmp_path):
+def test_reads_with_a_certificate_file_are_not_sent_by_the_native_client(server, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "authorities.pem"))
     store = open_s3_store(
         BUCKET, {"aws_endpoint": "https://127.0.0.1:1", "skip_signature": "true", "client_max_retries": "0"}

@@ -32,7 +32,7 @@ def test_only_object_stores_are_remote():
     assert not MemoryStore().capabilities.read_costs.is_remote
 
 
-def test_bytes_that_are_read_early_arrive_within_the_latency_or_are_those_of_small_files():
+def test_limit_of_bytes_read_early_depends_on_the_latency_and_the_number_of_files():
     costs = ReadCosts.of_object_store({"read_latency_ms": "10", "read_mb_per_second": "100"})
     mib = 1024 * 1024
     assert costs.batch_bytes == mib

@@ -38,7 +38,7 @@ class _Calls:
         self.running.remove(name)
 
 
-def test_calls_with_several_requests_never_exceed_the_slots_and_all_end():
+def test_calls_with_several_requests_never_exceed_the_slots_and_all_complete():
     async def run() -> None:
         calls = _Calls(5)
         for name in "abcd":
@@ -71,7 +71,7 @@ def test_call_with_many_requests_is_not_overtaken_by_later_ones():
     asyncio.run(run())
 
 
-def test_canceled_call_frees_its_slots_and_those_that_it_waited_for():
+def test_canceled_call_releases_its_slots_and_stops_waiting_for_more_slots():
     async def run() -> None:
         calls = _Calls(4)
         calls.begin("first", 3)

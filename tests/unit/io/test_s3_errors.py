@@ -58,7 +58,7 @@ def _name(value: object) -> str | None:
     ],
     ids=_name,
 )
-def test_s3_errors_are_translated_with_retryable_and_in_flight(
+def test_s3_errors_are_translated_and_marked_as_retryable_or_in_flight(
     error: Exception, kind: type[LanceError], retryable: bool | None, in_flight: bool | None
 ) -> None:
     found = _translated(error)

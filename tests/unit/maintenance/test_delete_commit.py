@@ -135,7 +135,7 @@ def test_delete_forecast_matches_the_committed_delete(uri) -> None:
     assert found.metadata()["lance/bytes_dropped"] == found.before.bytes_total - after.bytes_total
 
 
-def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
+def test_forecast_of_a_delete_that_matches_nothing_has_nothing_to_do(uri) -> None:
     write_fragments(uri, 1)
     found = forecast(uri, "id > 100")
     assert not found.has_work

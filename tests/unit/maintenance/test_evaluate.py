@@ -55,7 +55,7 @@ def test_materializing_deletions_is_not_due_below_the_allowed_fraction() -> None
     assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted (overall fraction: 0.1)")
 
 
-def test_one_fragment_with_many_deletions_is_due_unless_below_the_minimum() -> None:
+def test_materializing_deletions_of_one_fragment_is_due_unless_its_deleted_rows_are_below_the_minimum() -> None:
     worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
     assert evaluate_deletions(DeletionPolicy(), worn) == Due(
         "1 fragment with more than 0.1 of the rows deleted, 60 deleted rows >= 1"

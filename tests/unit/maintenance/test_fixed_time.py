@@ -41,7 +41,7 @@ def time(text: str) -> str:
         ("id < 5", "id < 5"),
     ],
 )
-def test_predicate_gets_the_time_in_place_of_now(predicate: str, expected: str) -> None:
+def test_current_time_functions_in_a_predicate_are_replaced_by_the_given_time(predicate: str, expected: str) -> None:
     assert fixed_predicate(predicate, AS_OF.astimezone()) == expected
 
 
@@ -72,7 +72,7 @@ def test_malformed_interval_raises_invalid_input(interval: str) -> None:
 
 
 @pytest.mark.parametrize("interval", ["9999 years", "99999999999 days", "99999999999999999999 seconds"])
-def test_interval_beyond_all_times_raises_invalid_input(interval: str) -> None:
+def test_interval_that_leads_outside_the_range_of_times_raises_invalid_input(interval: str) -> None:
     with pytest.raises(InvalidInputError, match="leads to a time that cannot be represented"):
         fixed_predicate(f"t < now() - interval '{interval}'", AS_OF)
 
@@ -104,5 +104,5 @@ def test_retention_rule_with_an_invalid_predicate_is_refused(predicate: object, 
         RetentionRule(predicate=predicate)
 
 
-def test_retention_rule_may_name_columns_and_text_like_functions() -> None:
+def test_columns_and_text_in_a_retention_rule_may_resemble_function_names() -> None:
     assert RetentionRule(predicate="uuid IS NULL OR note = 'random()'").cron_schedule == "0 1 * * *"

@@ -101,7 +101,7 @@ def test_health_card_of_an_older_version_does_not_grade_old_versions(uri) -> Non
     assert (older.health.version, older.health.fragments) == (2, 2)
 
 
-def test_a_disabled_part_of_the_policy_is_graded_but_has_no_next_step(uri) -> None:
+def test_health_card_grades_a_disabled_part_of_the_policy_and_suggests_no_next_step_for_the_part(uri) -> None:
     write(uri, *[1] * 16)
     found = card(uri, compaction=None, deletion=None, cleanup=None)
     fragments = part(found, "Fragments")
@@ -109,7 +109,7 @@ def test_a_disabled_part_of_the_policy_is_graded_but_has_no_next_step(uri) -> No
     assert fragments.found == "16 small fragments >= 16; compaction is disabled"
 
 
-def test_a_damaged_tag_does_not_prevent_the_card(uri) -> None:
+def test_a_damaged_tag_does_not_prevent_the_health_card(uri) -> None:
     write(uri, 1, 1)
     lance_core.dataset(uri).tags.create("kept", 1)
     (tag,) = Path(uri, "_refs", "tags").iterdir()
@@ -228,7 +228,7 @@ def test_rows_that_an_index_does_not_cover_lower_the_grade(uri, monkeypatch, fra
     assert cells(graded.markdown(), "Indices") == ["Indices", grade, expected, step]
 
 
-def test_a_disabled_part_for_indices_is_graded_by_the_default_limits(uri, monkeypatch) -> None:
+def test_index_coverage_is_graded_by_the_default_limits_if_index_maintenance_is_disabled(uri, monkeypatch) -> None:
     write(uri, 10)
     found = [covering(f"index{number}", 1, 100_000 * number) for number in range(1, 4)]
     monkeypatch.setattr(health_card, "index_coverage", lambda _: found)

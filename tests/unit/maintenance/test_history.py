@@ -47,7 +47,7 @@ def entry(number: int, dataset: str = "events", job: str = "compact") -> History
     )
 
 
-def test_an_entry_of_an_effect_has_its_figures() -> None:
+def test_a_history_entry_has_the_statistics_of_its_operation() -> None:
     effect = Effect(
         op="cleanup",
         version_before=7,
@@ -128,7 +128,7 @@ def test_concurrent_writers_lose_no_entry_and_the_history_compacts_itself(uri) -
     lance.dataset(uri).validate()
 
 
-def test_a_run_that_finds_many_fragments_merges_them(uri, monkeypatch) -> None:
+def test_a_history_of_many_fragments_is_compacted_when_an_entry_is_added(uri, monkeypatch) -> None:
     monkeypatch.setattr(history, "MAX_FRAGMENTS", 3)
     for number in range(3):
         append_history(uri, entry(number))

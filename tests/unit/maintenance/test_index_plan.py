@@ -97,7 +97,7 @@ def test_untrained_vector_index_waits_for_enough_rows(uri) -> None:
     assert forecast(uri, BUILD, declared).waiting == ("w_idx is not built yet: 29 rows < 256",)
 
 
-def test_names_limit_the_plan_and_unknown_names_are_refused(uri) -> None:
+def test_given_index_names_restrict_the_plan_and_unknown_names_are_refused(uri) -> None:
     record(uri, 0)
     record(uri, 0, name="name_idx", field=1)
     assert [work.name for work in forecast(uri, names=["name_idx"]).works] == ["name_idx"]
@@ -107,7 +107,7 @@ def test_names_limit_the_plan_and_unknown_names_are_refused(uri) -> None:
         forecast(uri, BUILD, BTREE, names=["name_idx"])
 
 
-def test_digest_changes_with_every_version_and_is_the_same_without_one(uri) -> None:
+def test_digest_of_an_index_plan_changes_only_with_a_new_version(uri) -> None:
     reviewed = forecast(uri, OPTIMIZE, BTREE)
     forecast(uri, OPTIMIZE, BTREE).require(reviewed.digest)
     forecast(uri, OPTIMIZE, BTREE).require(None)
@@ -118,7 +118,7 @@ def test_digest_changes_with_every_version_and_is_the_same_without_one(uri) -> N
         forecast(uri, OPTIMIZE, BTREE).require(reviewed.digest)
 
 
-def test_table_of_a_dry_run_shows_each_index_and_what_is_missing(uri) -> None:
+def test_dry_run_table_shows_each_index_and_its_unindexed_rows(uri) -> None:
     record(uri, 0, name="name_idx", field=1)
     planned = forecast(uri, OPTIMIZE, BTREE, problem="the package pylance is not installed")
     assert planned.table().splitlines() == [
@@ -136,7 +136,7 @@ def test_table_of_a_dry_run_shows_each_index_and_what_is_missing(uri) -> None:
     ]
 
 
-def test_report_of_a_run_that_found_nothing_left_says_so() -> None:
+def test_index_report_states_that_nothing_was_left_to_do() -> None:
     report = IndexReport(uri="/x", op="build_index", read_version=1, version=2)
     assert not report.has_changed
     assert report.summary() == "/x version 2: nothing left to do; other writers changed the indices in the meantime"
@@ -166,7 +166,7 @@ def test_declared_indices_need_different_names() -> None:
         DatasetDeclaration(key="events", uri="/x", indices=["id"])
 
 
-def test_upkeep_digest_covers_the_policy_and_the_indices() -> None:
+def test_upkeep_digest_depends_on_the_policy_and_the_indices() -> None:
     policy = MaintenancePolicy(indices=IndexPolicy(min_unindexed_rows=5))
     digests = {
         DatasetDeclaration(key="events", uri="/x", **values).upkeep_digest()

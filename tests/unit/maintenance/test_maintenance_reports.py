@@ -54,7 +54,7 @@ def test_rewrite_forecast_lists_fragments_rows_and_tasks(uri) -> None:
     assert len(lance_core.dataset(uri).get_fragments()) == 2
 
 
-def test_rewrite_forecast_without_work_explains_why(uri) -> None:
+def test_rewrite_forecast_with_nothing_to_do_explains_why(uri) -> None:
     write_fragments(uri, 1)
     forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
     assert not forecast.has_work
@@ -96,7 +96,7 @@ def test_cleanup_forecast_matches_the_executed_cleanup(uri) -> None:
     assert (ids(uri), ids(uri, version=2)) == (list(range(1, 50)), list(range(20)))
 
 
-def test_cleanup_forecast_without_work_explains_why(uri) -> None:
+def test_cleanup_forecast_with_nothing_to_do_explains_why(uri) -> None:
     write_fragments(uri, 2)
     assert (
         cleanup_forecast(uri).headline()

@@ -39,7 +39,7 @@ def old_versions(uri: str, **policy) -> OldVersions:
     return OldVersions.of(log, log.newer_than(0), CleanupPolicy(**policy), now=NOW)
 
 
-def test_versions_created_in_the_last_minutes_are_kept_despite_a_short_retention_period(uri) -> None:
+def test_recently_created_versions_are_kept_despite_a_short_retention_period(uri) -> None:
     log = lance_core.dataset(uri).log
     names = log.newer_than(0)
     for name, age in zip(names, range(9 * 60, -60, -60), strict=True):

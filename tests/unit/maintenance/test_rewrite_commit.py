@@ -276,7 +276,7 @@ def test_rewrite_with_a_source_limit_or_without_a_byte_target_has_one_round(uri,
     assert len(lance_core.dataset(uri).get_fragments()) == 3
 
 
-def test_repeated_commit_without_a_byte_target_plans_nothing_more(uri) -> None:
+def test_repeated_rewrite_commit_without_a_byte_target_plans_no_second_round(uri) -> None:
     """This holds even if its new fragments should be rewritten by then."""
     write_fragments(uri, 4)
     staged = stage(plan(uri))

@@ -28,7 +28,7 @@ def _remove_while_set(store: CountingStore, version: int) -> None:
     store.fault = fault
 
 
-def test_tag_on_a_version_removed_during_its_creation_is_withdrawn(
+def test_tag_is_withdrawn_if_its_version_was_removed_while_the_tag_was_created(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     _remove_while_set(store, 2)

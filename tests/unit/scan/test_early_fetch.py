@@ -129,13 +129,13 @@ def test_count_reads_only_the_column_of_the_filter(store, dataset):
     assert store.num_bytes_read() < 9 * NUM_ROWS
 
 
-def test_row_ids_need_no_other_column(store, dataset):
+def test_filtered_scan_of_row_ids_reads_only_the_column_of_the_filter(store, dataset):
     found = dataset.to_table(columns=["_rowid"], filter="k % 2 = 0")
     assert found.num_rows == NUM_ROWS // 2
     assert store.num_bytes_read() < 9 * NUM_ROWS
 
 
-def test_selected_row_ids_are_not_searched_in_columns(store, dataset):
+def test_scan_of_selected_row_addresses_does_not_read_whole_columns(store, dataset):
     assert dataset.scanner(row_addr_allowlist=serialize_row_addrs([5])).to_table().num_rows == 1
     assert store.num_bytes_read() < 100_000
 
@@ -208,7 +208,7 @@ def test_request_that_fails_once_is_repeated(store, dataset):
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
-def test_damaged_file_is_named(store, dataset, damage):
+def test_damaged_file_is_named_in_the_error(store, dataset, damage):
     name = dataset.get_fragments()[4].data_files()[0].path
     path = next(file.path for file in store.inner.list("small.lance/data") if file.path.endswith(name))
     content = store.inner.get(path)

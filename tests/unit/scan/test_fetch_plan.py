@@ -18,7 +18,7 @@ def planned(rows: np.ndarray, costs: RowCosts) -> list[tuple[int, int, bool]]:
     return [(int(rows[each.start]), int(rows[each.stop - 1]), each.in_range) for each in plan]
 
 
-def test_dense_rows_are_read_in_a_range() -> None:
+def test_dense_rows_are_read_as_one_range() -> None:
     assert planned(EVERY[::2], NARROW) == [(0, 99_998, True)]
 
 
@@ -55,7 +55,7 @@ def test_large_rows_are_read_individually_at_higher_densities(row_bytes: int, st
     assert found is in_range
 
 
-def test_rows_covered_by_one_request_are_read_in_a_range() -> None:
+def test_rows_covered_by_one_request_are_read_as_one_range() -> None:
     rows = EVERY[::12]
     # 12 rows have 48 KiB, which is less than a single request covers.
     assert planned(rows, RowCosts(1, 4096.0, REMOTE_COSTS))[0][2]

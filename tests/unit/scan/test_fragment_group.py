@@ -238,7 +238,7 @@ def test_take_from_most_fragments_ignores_the_file_of_a_fragment_without_request
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_take_from_most_fragments_skips_neighbors_with_other_columns(tmp_path: Path, version: str) -> None:
+def test_take_from_most_fragments_skips_neighboring_fragments_with_other_columns(tmp_path: Path, version: str) -> None:
     keys = pa.table({"k": range(200), "s": [f"row {key}" for key in range(200)]})
     lance_core.write_dataset(keys.slice(0, 180), tmp_path, max_rows_per_file=10, data_storage_version=version)
     # The last two fragments form another group, from which no row is requested.

@@ -14,7 +14,9 @@ from lance_core.scan.scan_plan import LiveRange, live_to_physical, plan_ranges
     offset=st.none() | st.integers(0, 20),
     limit=st.none() | st.integers(0, 20),
 )
-def test_planned_scan_ranges_are_a_slice_of_all_rows(counts: list[int], offset: int | None, limit: int | None) -> None:
+def test_planned_ranges_with_limit_and_offset_are_a_slice_of_all_rows(
+    counts: list[int], offset: int | None, limit: int | None
+) -> None:
     rows = [(index, row) for index, count in enumerate(counts) for row in range(count)]
     start = offset or 0
     expected = rows[start : None if limit is None else start + limit]

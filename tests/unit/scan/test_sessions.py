@@ -67,7 +67,7 @@ def test_versions_and_branches_of_a_handle_share_its_session(store: CountingStor
     assert lance_core.write_dataset(ROWS, dataset, mode="append").session() is session
 
 
-def test_session_stays_within_its_budget_and_caches_nothing_if_it_is_zero(store: CountingStore) -> None:
+def test_session_stays_within_its_budget_and_caches_nothing_if_the_budget_is_zero(store: CountingStore) -> None:
     small = Session(metadata_cache_size_bytes=20_000)
     for _ in range(2):
         lance_core.dataset(URI, session=small).to_table()

@@ -30,7 +30,7 @@ NESTED = pa.schema(
 )
 
 
-def test_schema_of_one_field_has_the_bytes_of_pylance() -> None:
+def test_schema_of_one_field_has_the_same_bytes_as_in_pylance() -> None:
     # The schema in the descriptor of pa.table({"x": pa.array([1, 2, 3], pa.int32())}), pylance 14.0.2.
     expected = "0a19 1201 78 20ffffffffffffffffff01 2a05 696e743332 3001 3801"
     message = schema_to_proto(schema_from_arrow(pa.schema([("x", pa.int32())])))

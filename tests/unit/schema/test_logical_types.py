@@ -91,7 +91,7 @@ def test_bfloat16_items_keep_their_extension() -> None:
     ],
     ids=str,
 )
-def test_arrow_types_missing_from_the_format_are_refused_by_name(dtype: pa.DataType) -> None:
+def test_arrow_types_missing_from_the_format_are_refused_and_named_in_the_error(dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError, match="column 'c' of type"):
         logical_type_of(dtype, "c")
 

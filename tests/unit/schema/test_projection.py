@@ -111,6 +111,6 @@ def test_compatible_data_may_be_appended(found: pa.Schema) -> None:
         ),
     ],
 )
-def test_incompatible_data_is_refused_by_field(found: pa.Schema, message: str) -> None:
+def test_incompatible_data_is_refused_with_the_name_of_the_field(found: pa.Schema, message: str) -> None:
     with pytest.raises(SchemaMismatchError, match=message):
         check_compatible(SCHEMA, found)

@@ -48,7 +48,7 @@ def test_branch_file_is_percent_encoded_and_branch_root_has_directories() -> Non
     assert main_root("elsewhere/copy", "a/b/c") == "elsewhere/copy"
 
 
-def test_branch_file_has_the_keys_of_pylance() -> None:
+def test_branch_file_has_the_same_keys_as_in_pylance() -> None:
     record = BranchRecord(
         name="b", parent="a", parent_version=5, forks=(Fork(3, "x"), Fork(5, "y")), created_at=7, manifest_size=9
     )

@@ -29,7 +29,7 @@ def test_read_only_feature_flags_refuse_writing(flag: int) -> None:
 
 
 @pytest.mark.parametrize("flag", REFUSED)
-def test_unknown_feature_flags_are_refused_by_name(flag: int) -> None:
+def test_unknown_feature_flags_are_refused_and_named_in_the_error(flag: int) -> None:
     with pytest.raises(UnsupportedFeatureFlagError, match=f"version 5: cannot .*: unsupported feature flags: {flag} "):
         require_readable(_manifest(flag, flag))
 

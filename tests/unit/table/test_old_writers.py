@@ -172,7 +172,7 @@ def test_correct_index_section_remains_unchanged() -> None:
     assert list(defects_of(written, {})) == []
 
 
-def test_parsed_manifest_has_the_corrected_and_the_written_content() -> None:
+def test_parsed_manifest_of_an_early_release_contains_both_the_corrected_and_the_written_content() -> None:
     fragment = with_files(part(), old_file("f", 0, 2), old_file("g", 2))
     data = serialize_manifest_file(message("0.10.5", fragment), index_section=None, transaction=None, dictionaries={})
     name = ManifestName(1, ManifestNaming.V1)

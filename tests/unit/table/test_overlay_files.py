@@ -32,7 +32,9 @@ def _sparse(*offsets: tuple[int, ...]) -> pb_table.DataOverlayFile:
 
 
 @pytest.mark.parametrize("value", ["1", "0", "", "no"])
-def test_overlays_are_enabled_by_any_value_of_the_variable(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_overlays_are_enabled_by_any_value_of_the_environment_variable(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     monkeypatch.delenv(OVERLAYS_VARIABLE, raising=False)
     assert not overlays_enabled()
     monkeypatch.setenv(OVERLAYS_VARIABLE, value)

@@ -69,7 +69,7 @@ def test_row_ids_with_the_largest_offset_round_trip(span: int, width: str) -> No
     assert unpacked(segment) == numbers.tolist()
 
 
-def test_row_id_range_has_the_bytes_of_pylance() -> None:
+def test_row_id_range_has_the_same_bytes_as_in_pylance() -> None:
     segment = encode_segment(np.arange(10, 20, dtype=np.uint64))
     assert pb_rowids.RowIdSequence(segments=[segment]).SerializeToString() == bytes.fromhex("0a060a04080a1014")
 

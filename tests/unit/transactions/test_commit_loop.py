@@ -164,7 +164,7 @@ def test_search_for_the_latest_version_ends_if_versions_keep_appearing(table: Me
     assert isinstance(table.commit(ours), Committed)
 
 
-def test_version_without_a_recorded_transaction_counts_as_built_upon(table: MemoryTable) -> None:
+def test_version_without_a_recorded_transaction_counts_as_part_of_the_table(table: MemoryTable) -> None:
     message = ManifestDraft(table.latest()).seal(transaction=b"", transaction_file="", timestamp_ns=0).manifest.message
     message.ClearField("transaction_section")
     bare = serialize_manifest_file(message, index_section=None, transaction=None)

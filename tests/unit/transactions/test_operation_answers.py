@@ -231,7 +231,7 @@ def test_deep_clone_refers_to_files_of_its_own_root() -> None:
     assert source.index_section == section(*indices)
 
 
-def test_deep_clone_of_a_table_without_indices_has_none() -> None:
+def test_deep_clone_of_a_table_without_indices_has_no_indices() -> None:
     assert sealed(COPY.apply(on(table(part(0))))).index_section is None
 
 
@@ -292,7 +292,7 @@ def test_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
 # ── Merge and Project ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_merge_lists_its_touched_fragments_and_added_files() -> None:
+def test_merge_lists_its_changed_fragments_and_added_files() -> None:
     operation = Merge(fragments=(widened(0, "c0"), part(1)), schema=WIDE)
     assert operation.touched_fragments() == {0, 1}
     assert operation.new_schema() == WIDE

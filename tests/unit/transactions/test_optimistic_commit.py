@@ -482,7 +482,7 @@ def _requests(table: Table) -> list[str]:
     return requests
 
 
-def test_versions_that_appear_during_conflict_checks_are_checked_too(table: Table) -> None:
+def test_versions_that_appear_during_conflict_checks_are_also_checked(table: Table) -> None:
     ours = append(fragment(), read_version=1)
     for _ in range(3):
         assert isinstance(table.commit(append(fragment(), read_version=1)), Committed)

@@ -187,7 +187,7 @@ def test_merge_with_a_fragment_unknown_to_a_version_disproves_presence_of_the_ve
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT
 
 
-def test_projection_may_keep_metadata_that_is_not_repeated_in_it(lineage: Lineage) -> None:
+def test_metadata_that_a_projection_does_not_repeat_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(
         UpdateConfig(schema_metadata=MapUpdate(entries={"key": "value"}), config=MapUpdate(entries={"key": "value"})),
         lineage.start,

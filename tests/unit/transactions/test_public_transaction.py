@@ -103,7 +103,7 @@ def test_public_operations_round_trip(operation: LanceOperation.BaseOperation) -
     assert transaction_from_core(CoreTransaction.parse(core.serialize(), "t")) == transaction
 
 
-def test_unknown_public_operations_are_named_and_not_committed() -> None:
+def test_unknown_public_operations_are_not_committed_and_are_named_in_the_error() -> None:
     seen = transaction_from_core(CoreTransaction(read_version=1, operation=CarriedOperation()))
     assert seen.operation == LanceOperation.Other("unknown")
     with pytest.raises(NotSupportedError, match="'unknown'"):

@@ -29,7 +29,7 @@ def _field_ids(uri: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("dtype", [pa.string(), pa.int64()], ids=["other type", "same type"])
-def test_values_of_a_dropped_column_do_not_appear_in_a_new_one(uri: str, dtype: pa.DataType) -> None:
+def test_values_of_a_dropped_column_do_not_appear_in_a_new_column(uri: str, dtype: pa.DataType) -> None:
     stale = lance_core.dataset(uri)
     before = _field_ids(uri)
     lance.dataset(uri).drop_columns(["v"])

@@ -193,7 +193,7 @@ def test_newest_write_ahead_log_generation_of_each_shard_is_kept(kind: type[Upda
     assert last.uuid != _log().uuid
 
 
-def test_absorbed_tables_without_a_write_ahead_log_are_refused() -> None:
+def test_absorbed_tables_are_refused_if_the_table_has_no_write_ahead_log() -> None:
     with pytest.raises(InvalidInputError, match="no write-ahead log"):
         UpdateMemWalState(absorbed_tables=(_absorbed(1),)).apply(on(table(part(0))))
     assert sealed(UpdateMemWalState(absorbed_tables=()).apply(on(table(part(0))))).index_section is None

@@ -47,7 +47,7 @@ def test_transaction_with_a_malformed_uuid_is_refused(uuid: str) -> None:
         Transaction(read_version=0, operation=Append(fragments=()), uuid=uuid).serialize()
 
 
-def test_unknown_operation_is_named_and_not_committed() -> None:
+def test_unknown_operation_is_not_committed_and_is_named_in_the_error() -> None:
     # Field 120, length-delimited and empty.
     data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
     transaction = Transaction.parse(data, "t")
@@ -121,7 +121,7 @@ def test_initial_base_paths_are_accepted_only_for_a_new_table() -> None:
         operation.apply(on(_table()))
 
 
-def test_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -> None:
+def test_overwrite_of_a_table_that_never_reuses_field_ids_assigns_new_field_ids() -> None:
     current = _table(max_allocated_field_id=5, writer_feature_flags=32768)
     assert _commit(Append(fragments=()), current).message.max_allocated_field_id == 5
     result = _commit(Overwrite(schema=SCHEMA, fragments=(fragment(),)), current)

@@ -125,7 +125,7 @@ def test_invalid_predicate_of_a_replacement_is_reported_before_any_row_is_read(
         dataset.replace_rows("dax = 2", rows(), schema=ROWS.schema)
 
 
-def test_replacement_planned_before_another_replacement_of_the_same_rows_replaces_its_rows_too(
+def test_replacement_also_replaces_rows_of_a_concurrent_replacement_that_match_its_predicate(
     dataset: lance_core.LanceDataset, uri: str
 ) -> None:
     lance_core.dataset(uri).replace_rows("day = 9", _rows(d9=[90, 91]))

@@ -283,7 +283,7 @@ def test_batch_that_violates_the_schema_leaves_no_file(uri: str, store: Counting
 
 
 @pytest.mark.parametrize("version", ["2.3", "next"])
-def test_unwritable_storage_version_is_refused_by_name(uri: str, version: str) -> None:
+def test_unwritable_storage_version_is_refused_and_named_in_the_error(uri: str, version: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
         lance_core.write_dataset(ROWS, uri, data_storage_version=version)
 
@@ -372,7 +372,7 @@ def test_max_rows_per_group_must_be_positive(uri: str, max_rows_per_group: int) 
         {"table_id": ["t"]},
     ],
 )
-def test_unsupported_write_arguments_are_refused_by_name(uri: str, arguments: dict[str, object]) -> None:
+def test_unsupported_write_arguments_are_refused_and_named_in_the_error(uri: str, arguments: dict[str, object]) -> None:
     for write in (lance_core.write_dataset, lance_core.write_fragments):
         with pytest.raises(NotSupportedError, match=next(iter(arguments))):
             write(ROWS, uri, **arguments)

@@ -361,7 +361,7 @@ def test_slices_of_blocks_of_every_kind_have_the_correct_values():
     ],
     ids=describe,
 )
-def test_unsupported_encodings_are_refused_by_name(encoding):
+def test_unsupported_encodings_are_refused_and_named_in_the_error(encoding):
     with pytest.raises(UnsupportedEncodingError, match=encoding.WhichOneof("compression")):
         DECODER.mini_block(encoding, chunks_of((b"abcd",), num_values=[1]))
 

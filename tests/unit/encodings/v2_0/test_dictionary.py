@@ -78,7 +78,7 @@ def test_dictionary_whose_index_type_has_no_value_for_a_null_item_is_refused() -
     assert decode(encoding, buffers, DTYPE, 2).to_pylist() == ["0", None]
 
 
-def test_automatic_dictionaries_shift_by_one_and_explicit_ones_do_not() -> None:
+def test_automatic_dictionaries_shift_indices_by_one_and_explicit_dictionaries_do_not() -> None:
     items = binary(3, flat(64, 1), flat(8, 2))
     encoding = _message(no_nulls(flat(8, 0)), items, 2)
     buffers = [b"\0\1\0\1", u64(1, 2), b"ab"]

@@ -139,7 +139,7 @@ def test_fsst_text_in_format_2_0_round_trips(num_rows: int, dtype: pa.DataType) 
     assert decode(encoding, buffers, dtype, rows).equals(array.take(rows.positions()))
 
 
-def test_fsst_is_not_written_where_pylance_writes_none() -> None:
+def test_fsst_is_not_used_where_pylance_does_not_use_fsst() -> None:
     for array in (pa.nulls(4, pa.string()), pa.array(["a"], pa.large_string())):
         assert encode(array, compression="fsst")[0].WhichOneof("array_encoding") == "binary"
 

@@ -30,7 +30,7 @@ def test_nullable_page_stores_validity_before_values() -> None:
     assert encoding.nullable.some_nulls.values.flat.buffer.buffer_index == 1
 
 
-def test_invalid_values_under_nulls_are_stored_without_an_error() -> None:
+def test_invalid_values_hidden_by_nulls_are_stored_without_an_error() -> None:
     garbage = b"\xff" * 16
     array = pa.Array.from_buffers(
         pa.decimal128(5, 2), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(b"\x05" + b"\0" * 15 + garbage)]

@@ -19,7 +19,7 @@ def test_every_array_encoding_is_in_exactly_one_registry_table() -> None:
 
 
 @pytest.mark.parametrize("arm", sorted(REFUSED))
-def test_unsupported_array_encodings_are_refused_by_name(arm: str) -> None:
+def test_unsupported_array_encodings_are_refused_and_named_in_the_error(arm: str) -> None:
     encoding = pb20.ArrayEncoding()
     getattr(encoding, arm).SetInParent()
     with pytest.raises(UnsupportedEncodingError, match=arm):

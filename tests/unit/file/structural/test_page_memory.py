@@ -53,7 +53,7 @@ def test_page_memory_multiplies_dictionary_items() -> None:
     assert page_memory(page, pa.binary()) == 4000 + 1000 * 200
 
 
-def test_page_memory_of_full_zip_pages_follows_their_buffers() -> None:
+def test_page_memory_of_full_zip_pages_depends_on_their_buffer_sizes() -> None:
     layout = pb21.PageLayout()
     layout.full_zip.num_items = 50
     layout.full_zip.value_compression.flat.bits_per_value = 8

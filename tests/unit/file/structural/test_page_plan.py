@@ -43,7 +43,7 @@ def test_pages_of_one_leaf_become_one_segment_each() -> None:
     ]
 
 
-def test_row_range_plan_includes_only_the_pages_it_touches() -> None:
+def test_plan_of_a_row_range_includes_only_the_pages_that_contain_its_rows() -> None:
     columns = _columns(pa.int8(), 12, (4, 4, 4))
     assert _shape(plan_segments(columns, 5, 7, max_rows=100, max_bytes=1000)) == [(5, 7, [(1, 1, 3)])]
     assert _shape(plan_segments(columns, 4, 8, max_rows=100, max_bytes=1000)) == [(4, 8, [(1, 0, 4)])]
