@@ -255,7 +255,7 @@ FIELDS: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "written", "value"), FIELDS, ids=lambda each: each if isinstance(each, str) else "")
-def test_a_field_has_the_value_of_the_same_declaration_in_python(field: str, written: Any, value: Any) -> None:
+def test_a_yaml_field_has_the_same_value_as_in_a_python_declaration(field: str, written: Any, value: Any) -> None:
     assert getattr(declared(**{field: written}), field) == value
     assert errors_of_the_schema({**MINIMAL, field: written}) == []
 
@@ -321,7 +321,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(
     ("changes", "message", "by_schema"), MISTAKES, ids=lambda each: each if isinstance(each, str) else ""
 )
-def test_a_mistake_is_reported_in_one_line_with_its_field(
+def test_a_mistake_in_yaml_is_reported_in_one_line_with_its_field(
     changes: dict[str, Any], message: str, by_schema: str
 ) -> None:
     with pytest.raises(InvalidInputError) as caught:

@@ -148,7 +148,7 @@ def test_an_event_without_a_report_is_described_by_its_operation(uri) -> None:
     assert dataset_observation(**arguments(uri, "compact", 4)).description == "compact: v4, no rows changed"
 
 
-def test_zero_counts_are_recorded_only_among_the_details(uri) -> None:
+def test_zero_counts_are_omitted_from_the_metadata_and_kept_in_the_details(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 4, bytes_reclaimed=0, conflicts=0, bytes_rewritten=7))
     assert {"lance/bytes_reclaimed", "lance/conflicts"}.isdisjoint(event.metadata)
     assert (event_value(event, "lance/bytes_reclaimed"), event_value(event, "lance/conflicts")) == (0, 0)

@@ -202,7 +202,7 @@ def test_read_returns_the_rows_of_the_partitions_that_the_step_depends_on(table,
     assert seen == [["eu"], ["us"], ["eu", "us"]]
 
 
-def test_read_of_partitions_by_a_step_that_depends_on_none_is_refused(table, instance) -> None:
+def test_read_of_partitions_by_a_step_that_depends_on_no_partitions_is_refused(table, instance) -> None:
     run(instance, table, writer([pa.table({"region": ["eu"], "run": ["1"]})]))
     failed = run(instance, table, partition_reader([]), raise_on_error=False)
     message = failed.get_step_failure_events()[0].step_failure_data.user_failure_data.description

@@ -94,7 +94,7 @@ def check(defs: dg.Definitions) -> None:
     assert defs.resolve_job_def("lake__events__ingest").resource_defs.keys() >= {"lance_spark", "lance_messages"}
 
 
-def test_definitions_of_two_calls_merge_with_those_of_a_project() -> None:
+def test_definitions_built_by_two_calls_merge_with_those_of_a_project() -> None:
     check(dg.Definitions.merge(own_definitions(), *two_calls()))
 
 
@@ -144,13 +144,13 @@ def test_datasets_may_be_declared_in_a_defs_folder(tmp_path: Path, monkeypatch: 
             del sys.modules[name]
 
 
-def test_calls_that_share_a_namespace_are_refused_with_its_name() -> None:
+def test_definitions_with_the_same_namespace_are_refused_with_its_name() -> None:
     defs = dg.Definitions.merge(build_definitions([declared("a")]), build_definitions([declared("b")]))
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"\['lance', 'fleet'\]"):
         dg.Definitions.validate_loadable(defs)
 
 
-def test_calls_with_different_spark_resources_are_refused_with_the_resource_key() -> None:
+def test_definitions_with_different_spark_resources_are_refused_with_the_resource_key() -> None:
     calls = (build_definitions([], namespace=name, spark=SparkResource()) for name in ("a", "b"))
     with pytest.raises(dg.DagsterInvariantViolationError, match="'lance_spark'"):
         dg.Definitions.merge(*calls)

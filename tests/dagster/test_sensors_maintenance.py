@@ -243,7 +243,7 @@ def test_maintenance_of_a_new_version_is_requested_without_a_pause(watched) -> N
     assert len(watched.tick()) == 1
 
 
-def test_a_lost_cursor_keeps_the_pause_between_requests(watched, clock) -> None:
+def test_a_sensor_that_lost_its_cursor_keeps_the_pause_between_requests(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     run_id = answer(watched, request, dg.DagsterRunStatus.FAILURE)
@@ -261,7 +261,7 @@ def test_a_changed_policy_requests_another_run(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_lost_cursor_repeats_the_same_run_key(watched) -> None:
+def test_a_sensor_that_lost_its_cursor_requests_the_same_run_key(watched) -> None:
     watched.fill(4)
     (first,) = watched.tick()
     watched.cursors.clear()

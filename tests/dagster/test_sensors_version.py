@@ -387,7 +387,7 @@ def test_the_data_version_recorded_for_a_later_version_applies_to_earlier_versio
     followed.skip()
 
 
-def test_a_cursor_lost_after_recorded_maintenance_keeps_the_data_version(followed) -> None:
+def test_a_sensor_that_lost_its_cursor_after_recorded_maintenance_keeps_the_data_version(followed) -> None:
     for value in range(4):
         followed.append(value)
     followed.tick()

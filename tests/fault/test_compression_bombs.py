@@ -60,7 +60,9 @@ def test_compressed_data_that_no_row_needs_is_not_decompressed(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("stated", [100, 1 << 40, (1 << 64) - 1])
-def test_a_recorded_size_that_differs_from_the_frame_raises_corrupt_data(tmp_path: Path, stated: int) -> None:
+def test_a_recorded_size_that_differs_from_the_size_of_the_compressed_frame_raises_corrupt_data(
+    tmp_path: Path, stated: int
+) -> None:
     path = tmp_path / "bomb.lance"
     path.write_bytes(file_with(struct.pack("<Q", stated) + zstandard.compress(bytes(10_000)), path))
     with bounded_memory(path.stat().st_size), pytest.raises(CorruptDataError, match="does not contain valid zstd data"):

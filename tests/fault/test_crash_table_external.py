@@ -146,14 +146,14 @@ def test_a_commit_killed_after_placing_its_manifest_is_finished_by_the_next_read
     assert table.staged() == []
 
 
-def test_a_commit_killed_after_writing_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
+def test_a_commit_killed_after_finishing_its_manifest_row_leaves_a_staged_manifest(table: Table) -> None:
     _killed(table, SqlManifests, "finish", after=True)
     assert table.row(2) == f"_versions/{manifest_name(2)}"
     _goes_on(table, 2)
     _removed_after_a_week(table)
 
 
-def test_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> None:
+def test_a_cleanup_without_the_manifest_store_keeps_staged_manifests(table: Table) -> None:
     """A handle on the URI without the store cannot know whether a row refers to them."""
     _killed(table, SqlManifests, "finish", after=True)
     policy = CleanupPolicy.of(retain_versions=1, delete_unverified=True)
@@ -161,7 +161,7 @@ def test_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> Non
     assert len(table.staged()) == 1
 
 
-def test_a_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -> None:
+def test_a_manifest_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     (table.root / "_versions" / table.staged()[0]).unlink()
     for attempt in (table.open, table.append):

@@ -34,7 +34,7 @@ def test_an_operation_with_every_kind_of_fault_is_committed_at_most_once(
 
 
 @pytest.mark.slow
-def test_a_reserved_row_whose_response_is_lost_is_recognized_by_its_writer(bench: Bench) -> None:
+def test_a_reserved_manifest_row_whose_response_is_lost_is_recognized_by_its_writer(bench: Bench) -> None:
     """All responses of the database after the staging are lost until the version is read back."""
     lost: list[Request] = []
 

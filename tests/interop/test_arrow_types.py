@@ -74,7 +74,7 @@ def test_arrays_of_one_library_are_cast_by_the_other() -> None:
     assert lance_core.arrow.cast(numbers, pa.float32()).to_pylist() == [1.5, 2.5]
 
 
-def test_columns_have_their_storage_types_until_the_module_is_imported(tmp_path) -> None:
+def test_columns_have_their_storage_types_until_the_arrow_module_is_imported(tmp_path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(lance.arrow).select(["number"]), uri)
     program = f"""
@@ -101,7 +101,7 @@ assert type(pa.ipc.read_schema(schema.serialize()).field("x").type) is lance.arr
     assert done.stderr == ""
 
 
-def test_every_type_of_the_module_is_registered() -> None:
+def test_every_type_of_the_arrow_module_is_registered() -> None:
     program = f"""
 import lance_core.arrow, pyarrow as pa
 for name in {NAMES!r}:

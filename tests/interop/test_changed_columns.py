@@ -302,7 +302,7 @@ def test_metadata_of_a_field_whose_type_changes_is_kept(tmp_path: Any) -> None:
     assert dataset.schema.field("a").metadata == {b"unit": b"m"}
 
 
-def test_names_that_would_make_a_table_ambiguous_are_rejected(tmp_path: Any) -> None:
+def test_column_names_that_would_make_a_table_ambiguous_are_rejected(tmp_path: Any) -> None:
     dataset = lance_core.write_dataset(ROWS, tmp_path / "t")
     with pytest.raises(InvalidSchemaError, match="reserved"):
         dataset.alter_columns({"path": "a", "name": "_rowid"})

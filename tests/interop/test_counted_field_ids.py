@@ -140,7 +140,7 @@ def test_a_detached_version_has_the_schema_of_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "delete", "compact"])
-def test_other_changes_keep_the_field_id_count(tmp_path: Path, mode: str) -> None:
+def test_appends_deletes_and_compactions_keep_the_field_id_count(tmp_path: Path, mode: str) -> None:
     def change(library: ModuleType, uri: str) -> None:
         match mode:
             case "append":

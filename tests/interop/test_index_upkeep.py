@@ -113,7 +113,7 @@ def test_indices_of_every_kind_are_built_and_updated_and_searches_stay_correct(u
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in IndexType if kind not in (IndexType.LABEL_LIST, IndexType.NGRAM)])
-def test_every_declared_type_is_built_as_declared(plain, kind) -> None:
+def test_index_of_every_declared_type_is_built_as_declared(plain, kind) -> None:
     parameters = {"num_sub_vectors": 4} if kind.name.endswith("_PQ") else {}
     column = "vector" if kind.is_vector else "text" if kind is IndexType.INVERTED else "id"
     declared = (IndexDeclaration(column=column, type=kind, parameters=parameters),)
@@ -159,7 +159,7 @@ def test_messages_between_the_steps_of_an_index_update_survive_a_round_trip(plai
     assert StagedIndices.from_json(staged.to_json()) == staged
 
 
-def test_index_of_a_changed_declaration_replaces_the_existing_one(plain) -> None:
+def test_index_of_a_changed_declaration_replaces_the_existing_index(plain) -> None:
     update(plain, BTREE)
     declared = (IndexDeclaration(column="id", type=IndexType.BITMAP),)
     (work,) = plan(plain, declared).works

@@ -115,7 +115,7 @@ def test_a_reappeared_version_whose_files_were_removed_cannot_be_restored(table:
     assert lance_core.dataset(table.uri, storage_options=table.options).to_table().num_rows == 3
 
 
-def test_a_row_whose_staged_object_is_missing_is_finalized_from_the_manifest(table: Table) -> None:
+def test_a_manifest_row_whose_staged_object_is_missing_is_finalized_from_the_manifest(table: Table) -> None:
     table.write(lance_core, 3, table.uri)
     staged = table.make_pending(3, keeps_final=True)
     table.server.client().delete_object(Bucket=table.server.bucket, Key=staged)
@@ -124,13 +124,15 @@ def test_a_row_whose_staged_object_is_missing_is_finalized_from_the_manifest(tab
 
 
 @LIBRARIES
-def test_opening_a_version_made_without_the_store_inserts_its_row(table: Table, library: ModuleType) -> None:
+def test_opening_a_version_made_without_the_manifest_store_inserts_its_manifest_row(
+    table: Table, library: ModuleType
+) -> None:
     table.write(lance, 3, table.plain)
     assert library.dataset(table.uri, version=3, storage_options=table.options).version == 3
     assert table.rows() == {3: table.key(3)}
 
 
-def test_opening_an_older_version_also_inserts_the_row_of_the_latest_version(table: Table) -> None:
+def test_opening_an_older_version_also_inserts_the_manifest_row_of_the_latest_version(table: Table) -> None:
     """The reference inserts only that row, so that the table appears to be at an older version."""
     table.write(lance, 3, table.plain)
     assert lance_core.dataset(table.uri, version=1, storage_options=table.options).version == 1
@@ -140,7 +142,7 @@ def test_opening_an_older_version_also_inserts_the_row_of_the_latest_version(tab
     assert lance.write_dataset(ROWS, table.uri, mode="append", storage_options=table.options).version == 4
 
 
-def test_opening_a_missing_version_inserts_no_row(table: Table) -> None:
+def test_opening_a_missing_version_inserts_no_manifest_row(table: Table) -> None:
     table.write(lance, 2, table.plain)
     with pytest.raises(lance_core.VersionNotFoundError):
         lance_core.dataset(table.uri, version=9, storage_options=table.options)

@@ -74,13 +74,13 @@ def model_of(module: Any) -> type[pydantic.BaseModel]:
     return BigDocument
 
 
-def test_schema_of_a_model_equals_that_of_pylance() -> None:
+def test_schema_of_a_pydantic_model_equals_that_of_pylance() -> None:
     ours = lance_core.pydantic.pydantic_to_schema(model_of(lance_core.pydantic))
     assert ours.equals(lance.pydantic.pydantic_to_schema(model_of(lance.pydantic)), check_metadata=True)
 
 
 @pytest.mark.parametrize("annotation", UNSUPPORTED, ids=str)
-def test_field_without_an_arrow_type_is_refused_as_in_pylance(annotation: Any) -> None:
+def test_pydantic_field_without_an_arrow_type_is_refused_as_in_pylance(annotation: Any) -> None:
     model = pydantic.create_model("Model", field=(annotation, ...), __config__={"arbitrary_types_allowed": True})
     with pytest.raises(TypeError):
         lance.pydantic.pydantic_to_schema(model)
@@ -88,7 +88,7 @@ def test_field_without_an_arrow_type_is_refused_as_in_pylance(annotation: Any) -
         lance_core.pydantic.pydantic_to_schema(model)
 
 
-def test_models_are_written_and_appended(tmp_path: Path) -> None:
+def test_pydantic_models_are_written_and_appended(tmp_path: Path) -> None:
     model = model_of(lance_core.pydantic)
     uri = tmp_path / "documents"
     lance_core.LanceDataset.from_pydantic_model(model, [model(id=1, text="a"), model(id=2, text="b")], uri)
@@ -106,7 +106,7 @@ def test_models_are_written_and_appended(tmp_path: Path) -> None:
     ]
 
 
-def test_dataset_of_models_is_named_after_their_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dataset_of_pydantic_models_is_named_after_their_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of(lance_core.pydantic)
     monkeypatch.chdir(tmp_path)
     lance_core.LanceDataset.from_pydantic_model(model, [model(id=1, text="a")])
@@ -114,7 +114,7 @@ def test_dataset_of_models_is_named_after_their_class(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("case", ["no models", "no class", "tuple", "other class", "subclass"])
-def test_invalid_models_are_refused_as_in_pylance(case: str, tmp_path: Path) -> None:
+def test_invalid_pydantic_models_are_refused_as_in_pylance(case: str, tmp_path: Path) -> None:
     for library, module, errors in (
         (lance, lance.pydantic, (TypeError, ValueError)),
         (lance_core, lance_core.pydantic, (InvalidTypeError, InvalidInputError)),

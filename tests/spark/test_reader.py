@@ -108,7 +108,7 @@ def test_column_without_a_spark_type_is_named_in_the_error() -> None:
         spark_schema(pa.schema({"a": inner}))
 
 
-def test_unknown_column_is_rejected_before_spark_is_asked(uri: str) -> None:
+def test_unknown_column_is_rejected_before_spark_is_called(uri: str) -> None:
     dataset = lance_core.write_dataset(pa.table({"id": [1]}), uri)
     with pytest.raises(InvalidInputError, match="nope"):
         read_version(None, dataset, columns=["nope"])

@@ -16,7 +16,7 @@ class Clock:
         self.now += seconds
 
 
-def test_pace_without_a_limit_never_waits() -> None:
+def test_cleanup_pace_without_a_limit_never_waits() -> None:
     clock = Clock()
     pace = Pace(None, clock=clock.read, sleep=clock.sleep)
     for _ in range(10):
@@ -24,7 +24,7 @@ def test_pace_without_a_limit_never_waits() -> None:
     assert clock.now == 0
 
 
-def test_pace_allows_one_action_per_interval() -> None:
+def test_cleanup_pace_allows_one_action_per_interval() -> None:
     clock = Clock()
     pace = Pace(4, clock=clock.read, sleep=clock.sleep)
     moments = []
@@ -34,7 +34,7 @@ def test_pace_allows_one_action_per_interval() -> None:
     assert moments == [0, 0.25, 0.5, 0.75, 1.0]
 
 
-def test_pace_does_not_save_up_unused_time() -> None:
+def test_cleanup_pace_does_not_accumulate_unused_time() -> None:
     clock = Clock()
     pace = Pace(2, clock=clock.read, sleep=clock.sleep)
     pace.wait()

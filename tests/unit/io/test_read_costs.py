@@ -12,21 +12,21 @@ from lance_core.io.s3_store import open_s3_store
 from lance_core.scan.fetch_plan import RowCosts, plan_fetches
 
 
-def test_options_set_the_costs_of_s3_stores():
+def test_storage_options_set_the_read_costs_of_s3_stores():
     costs = open_s3_store("b", {"read_latency_ms": "5", "READ_MB_PER_SECOND": "400"}).capabilities.read_costs
     assert (costs.request_seconds, costs.bytes_per_second) == (0.005, 400 * 1024 * 1024)
     assert costs.batch_bytes == 2 * 1024 * 1024
     assert open_s3_store("b", None).capabilities.read_costs == REMOTE_COSTS
 
 
-def test_options_set_the_costs_of_other_object_stores():
+def test_storage_options_set_the_read_costs_of_other_object_stores():
     options = {"read_latency_ms": "60", "skip_signature": "true"}
     costs = open_fsspec_store("gs", "b", options).capabilities.read_costs
     assert costs.request_seconds == 0.06
     assert costs.near_bytes == 2 * REMOTE_COSTS.near_bytes
 
 
-def test_only_object_stores_are_remote():
+def test_only_object_stores_have_the_read_costs_of_a_remote_store():
     assert REMOTE_COSTS.is_remote
     assert not LocalStore().capabilities.read_costs.is_remote
     assert not MemoryStore().capabilities.read_costs.is_remote

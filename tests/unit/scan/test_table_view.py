@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROWS = pa.table({"x": [1, 2]})
 
 
-def test_destination_at_a_location_reads_the_latest_version_only_on_request(uri: str) -> None:
+def test_write_destination_given_as_a_location_reads_the_latest_version_only_on_request(uri: str) -> None:
     assert Destination.of(uri).with_latest().manifest is None
     lance_core.write_dataset(ROWS, uri)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -33,7 +33,7 @@ def test_destination_at_a_location_reads_the_latest_version_only_on_request(uri:
     assert destination.showing(latest).version == 2
 
 
-def test_destination_of_a_handle_is_the_version_and_the_options_of_the_handle(uri: str) -> None:
+def test_write_destination_given_as_a_handle_has_the_version_and_the_options_of_the_handle(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     dataset = lance_core.dataset(uri, storage_options={"region": "here"})
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -44,12 +44,12 @@ def test_destination_of_a_handle_is_the_version_and_the_options_of_the_handle(ur
     assert "here" not in repr(destination)
 
 
-def test_destination_of_neither_a_location_nor_a_handle_is_refused() -> None:
+def test_write_destination_that_is_neither_a_location_nor_a_handle_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="must be a str or a Path, found int"):
         Destination.of(7)  # type: ignore[arg-type]  # the subject
 
 
-def test_destination_reads_the_latest_version_again_if_a_cleanup_removed_it(
+def test_write_destination_reads_the_latest_version_again_if_a_cleanup_removed_the_first_one(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(ROWS, uri)

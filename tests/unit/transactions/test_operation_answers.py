@@ -284,7 +284,7 @@ def test_primary_key_is_declared_on_a_required_column() -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(PRIMARY_KEY, "no"), (CLUSTERING_POSITION, "first")])
-def test_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
+def test_metadata_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
     with pytest.raises(InvalidSchemaError, match="would have no columns"):
         declaring(key, value).apply(on(table(part(0))))
 
