@@ -99,7 +99,7 @@ def test_write_ahead_log_generations_are_deleted_only_with_their_branch(uri: str
     assert not (Path(uri) / "tree/x").exists()
 
 
-@pytest.mark.parametrize("library", [lance, lance_core], ids=["reference", "ours"])
+@pytest.mark.parametrize("library", [lance, lance_core], ids=["pylance", "lance_core"])
 def test_a_branch_named_like_a_temporary_file_is_kept(uri: str, library: object) -> None:
     branch = _grown_branch(uri, ".tmp-experiment", library)
     unfinished = _put(Path(uri) / "_refs/branches/.tmp0123456789abcdef-.tmp-experiment.json#")

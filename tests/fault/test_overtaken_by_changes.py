@@ -158,7 +158,7 @@ def test_a_late_commit_takes_effect_or_is_refused(
     "stable",
     [pytest.param(False, marks=pytest.mark.slow, id="plain"), pytest.param(True, marks=pytest.mark.soak, id="stable")],
 )
-@pytest.mark.parametrize("module", [lance_core, lance], ids=["ours", "pylance"])
+@pytest.mark.parametrize("module", [lance_core, lance], ids=["lance_core", "pylance"])
 @pytest.mark.parametrize("ours", OURS)
 def test_a_late_commit_takes_effect_or_is_refused_regardless_of_other_writers(
     ours: str, module: ModuleType, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch

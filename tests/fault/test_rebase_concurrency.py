@@ -25,7 +25,7 @@ def _run(targets: list[threading.Thread]) -> None:
         assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("with_reference", [False, True], ids=["ours", "both"])
+@pytest.mark.parametrize("with_reference", [False, True], ids=["lance_core", "both"])
 def test_simultaneous_deletes_of_different_rows_of_one_fragment_all_succeed(
     tmp_path: Path, with_reference: bool
 ) -> None:

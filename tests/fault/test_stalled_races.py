@@ -173,7 +173,7 @@ def test_stalled_writers_that_compete_with_pylance_lose_no_row(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("libraries", "cleaner"),
     [(OURS, "lance_core"), (MIXED, "lance_core"), (MIXED, "lance")],
-    ids=["ours", "mixed", "mixed, cleaned by the reference"],
+    ids=["lance_core", "mixed", "mixed, cleaned by pylance"],
 )
 def test_stalled_and_killed_writers_lose_no_row_over_several_minutes(
     libraries: tuple[str, ...], cleaner: str, stable: bool, seed: int, tmp_path: Path

@@ -20,7 +20,7 @@ from lance_core.repair import ProblemKind, diagnose
 from lance_core.table.manifest_draft import ManifestDraft
 from tests.support.numbered_rows import numbered_rows
 
-BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["pylance", "lance_core"])
 EACH = (lance, lance_core)
 
 

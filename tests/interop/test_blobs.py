@@ -67,7 +67,7 @@ def _check_same(uri: str, values: list[bytes | None]) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 def test_blobs_of_the_first_generation_are_read_by_lance_core_and_pylance(tmp_path, version: str, writer) -> None:
     uri = str(tmp_path / "table")
     writer.write_dataset(_v1(V1_VALUES), uri, data_storage_version=version)
@@ -86,7 +86,7 @@ def test_uniform_pages_of_first_generation_blobs_are_read_by_both_libraries(
     _check_same(uri, values)
 
 
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 def test_blobs_of_every_size_are_stored_inline_packed_or_dedicated(tmp_path, writer) -> None:
     uri = str(tmp_path / "table")
     writer.write_dataset(_v2(V2_VALUES), uri)
@@ -117,7 +117,7 @@ def test_the_pack_file_size_argument_limits_shared_sidecars(tmp_path) -> None:
     _check_same(uri, values)
 
 
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 @pytest.mark.parametrize("generation", [1, 2])
 def test_blobs_in_structs_are_read_by_lance_core_and_pylance(tmp_path, writer, generation: int) -> None:
     uri = str(tmp_path / "table")
@@ -139,7 +139,7 @@ def test_blobs_in_structs_are_read_by_lance_core_and_pylance(tmp_path, writer, g
     ours.validate()
 
 
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 def test_blobs_in_lists_are_read_by_lance_core_and_pylance(tmp_path, writer) -> None:
     uri = str(tmp_path / "table")
     array = pa.ListArray.from_arrays(pa.array([0, 1, 1, 3], pa.int32()), blob_array([b"a", None, b"x" * 70_000]))
@@ -208,7 +208,7 @@ def _external(outside: Path) -> list[object]:
 EXTERNAL_VALUES = [b"0123456789" * 10, b"fghijab", b"inline", None, b""]
 
 
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 @pytest.mark.parametrize("mode", ["reference", "ingest"])
 def test_external_blobs_are_referenced_or_ingested(tmp_path, outside: Path, writer, mode: str) -> None:
     uri = str(tmp_path / "table")
@@ -439,7 +439,7 @@ def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-@pytest.mark.parametrize("library", [lance_core, lance], ids=["ours", "pylance"])
+@pytest.mark.parametrize("library", [lance_core, lance], ids=["lance_core", "pylance"])
 def test_committed_overwrite_with_a_first_generation_schema_declares_the_stored_blobs(
     tmp_path: Path, library, version: str
 ) -> None:

@@ -22,7 +22,7 @@ from lance_core.errors import (
 from lance_core.io.local_store import LocalStore
 from tests.support.numbered_rows import numbered_rows
 
-BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["pylance", "lance_core"])
 EACH = (lance, lance_core)
 
 

@@ -19,7 +19,7 @@ from lance_core.errors import (
 from lance_core.proto import pb_table
 from tests.support.numbered_rows import numbered_rows
 
-BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["pylance", "lance_core"])
 EACH = (lance, lance_core)
 ROWS = [x for x in range(20) if x != 3]
 

@@ -19,7 +19,7 @@ from lance_core.errors import (
 )
 from tests.support.numbered_rows import numbered_rows
 
-BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["pylance", "lance_core"])
 EACH = (lance, lance_core)
 WRITERS = {lance: lance.fragment.write_fragments, lance_core: lance_core.write_fragments}
 
@@ -132,7 +132,7 @@ def _manifests(uri: str) -> list[str]:
     return [name for name in _names(uri) if name.endswith(".manifest")]
 
 
-@pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
+@pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["pylance", "lance_core"])
 def test_a_table_with_old_manifest_names_is_changed_and_migrated(
     tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
@@ -197,7 +197,7 @@ def test_migrating_a_missing_dataset_raises_dataset_not_found(tmp_path: Path) ->
         lance_core.migrate_manifest_paths_v2(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+@pytest.mark.parametrize("maker", [lance, lance_core], ids=["pylance", "lance_core"])
 def test_tables_with_old_manifest_names_have_no_detached_versions(tmp_path: Path, maker: ModuleType) -> None:
     uri = _old(tmp_path)
     with pytest.raises(OSError, match=r"(?i)v1"):

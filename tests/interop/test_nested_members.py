@@ -82,7 +82,7 @@ def _filled(value: object, dtype: pa.DataType) -> object:
     return value
 
 
-@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "lance_core"])
 @pytest.mark.parametrize("case", CASES)
 def test_missing_struct_members_read_as_null_in_any_order(tmp_path: Path, case: str, writer: object) -> None:
     dtype, first, appended_type, appended = CASES[case]

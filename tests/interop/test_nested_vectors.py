@@ -21,7 +21,7 @@ def nested(depth: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("version", DEEPEST)
-@pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter], ids=["ours", "theirs"])
+@pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter], ids=["lance_core", "pylance"])
 def test_nested_vectors_of_the_maximum_depth_are_read_by_both_libraries(
     tmp_path: Path, version: str, writer: type
 ) -> None:
