@@ -794,18 +794,18 @@ ONLY_2_3_FIELDS = frozenset({"CompressiveEncoding.14", "CompressiveEncoding.15"}
 ONLY_2_3_MESSAGES = frozenset({"lance.encodings21.Range", "lance.encodings21.Delta"})
 
 
-def test_pylance_decoder_agrees_on_manifests(tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_manifests(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_table.Manifest, probe.ask_manifest) > 300
 
 
-def test_pylance_decoder_agrees_on_index_sections(tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_index_sections(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_table.IndexSection, probe.ask_index_section) > 100
 
 
 @pytest.mark.slow
-def test_pylance_decoder_agrees_on_transactions(tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_transactions(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_transaction.Transaction, probe.ask_transaction) > 1000
 
@@ -865,7 +865,9 @@ class PageProbe:
     ("version", "message_type"),
     [("2.0", pb20.ArrayEncoding), ("2.2", pb21.PageLayout), ("2.3", pb23.PlanarLayout)],
 )
-def test_pylance_decoder_agrees_on_pages(version: str, message_type: type[Message], tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_pages(
+    version: str, message_type: type[Message], tmp_path: Path
+) -> None:
     probe = PageProbe(tmp_path / "probe.lance", version)
     is_2_2 = version == "2.2"
     num_probes = compare_with_decoder(
@@ -877,12 +879,12 @@ def test_pylance_decoder_agrees_on_pages(version: str, message_type: type[Messag
     assert num_probes > 500
 
 
-def test_pylance_decoder_agrees_on_column_metadata(tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_column_metadata(tmp_path: Path) -> None:
     probe = PageProbe(tmp_path / "probe.lance", "2.2")
     assert compare_with_decoder(pb_file2.ColumnMetadata, probe.ask_column) > 100
 
 
-def test_pylance_decoder_agrees_on_column_encodings(tmp_path: Path) -> None:
+def test_pylance_decoder_and_proto_files_agree_on_column_encodings(tmp_path: Path) -> None:
     probe = PageProbe(tmp_path / "probe.lance", "2.0")
     assert compare_with_decoder(pb20.ColumnEncoding, probe.ask_column_encoding) > 100
 

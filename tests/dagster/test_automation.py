@@ -123,7 +123,7 @@ def test_the_same_data_reported_again_triggers_no_downstream_run(automated) -> N
     assert [automated.tick(), automated.tick()] == [0, 0]
 
 
-def test_consecutive_changes_each_trigger_a_run_when_the_tick_also_sees_the_previous_run(automated) -> None:
+def test_each_of_several_consecutive_changes_triggers_a_run_at_the_next_tick(automated) -> None:
     for _ in range(3):
         automated.change()
         assert automated.tick() == 1

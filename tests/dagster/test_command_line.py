@@ -45,7 +45,7 @@ def test_two_runs_without_an_instance_create_two_versions(command_line, run_conf
 
 
 @pytest.mark.slow
-def test_two_simultaneous_first_runs_keep_the_rows_of_both(command_line, run_config, ten_rows, tmp_path) -> None:
+def test_two_simultaneous_first_runs_keep_the_rows_of_both_runs(command_line, run_config, ten_rows, tmp_path) -> None:
     """Both runs find no dataset; one creates it, and the other appends to it."""
     dagster = command_line(tmp_path / "home")
     uri = tmp_path / "lake" / "events.lance"

@@ -398,7 +398,7 @@ def test_stored_value_can_be_loaded_outside_a_run(lake: Lake) -> None:
     assert lance.dataset(lake.uri("numbers")).tags.list() == {}
 
 
-def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
+def test_storage_options_are_read_from_the_environment_and_never_shown(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")

@@ -132,7 +132,7 @@ def test_values_that_cannot_be_written_are_rejected(table, frame, mode, message)
     assert not Path(table.uri).exists()
 
 
-def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
+def test_storage_options_are_read_from_the_environment_and_never_shown(
     table, instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")

@@ -125,7 +125,7 @@ def test_a_delete_records_its_version_and_its_predicate(upkeep) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_run_with_nothing_to_do_is_recorded_as_such(upkeep, operation) -> None:
+def test_a_run_with_nothing_to_do_is_recorded_with_this_outcome(upkeep, operation) -> None:
     assert upkeep.run(operation).success
     recorded = upkeep.recorded(operation)
     assert recorded["lance/has_changed"] is False

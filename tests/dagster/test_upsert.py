@@ -155,7 +155,7 @@ def test_a_run_may_choose_the_mode_and_its_keys(tmp_path, instance) -> None:
     assert users.found() == {1: "a", 5: "b"}
 
 
-def test_upsert_into_a_dataset_with_stable_row_ids_keeps_them_and_leaves_no_files(tmp_path, instance) -> None:
+def test_upsert_into_a_dataset_with_stable_row_ids_keeps_the_row_ids_and_leaves_no_files(tmp_path, instance) -> None:
     users = Users(tmp_path, instance)
     lance.write_dataset(rows({1: "a", 2: "b"}), users.uri, enable_stable_row_ids=True)
     assert users.ingest(rows({3: "c", 2: "B"})).success

@@ -263,7 +263,7 @@ def test_an_interrupted_migration_is_finished_when_repeated(tmp_path: Path, vers
         lance.dataset(uri, version=each).validate()
 
 
-def test_an_empty_latest_manifest_raises_corrupt_data_that_names_it(uri: str) -> None:
+def test_an_empty_latest_manifest_raises_corrupt_data_and_is_named_in_the_error(uri: str) -> None:
     """Other writers may leave such a file, if they create it under its final name before writing its content."""
     _append(uri)
     (Path(uri) / "_versions" / manifest_name(3)).touch()

@@ -173,7 +173,7 @@ def test_a_cleanup_through_an_old_handle_removes_no_newer_version(uri: str) -> N
     assert _versions(f"{uri}/tree/a") == [3, 4]
 
 
-def test_files_of_versions_between_kept_ones_are_removed(uri: str) -> None:
+def test_files_of_versions_between_kept_versions_are_removed(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).tags.create("first", 2)
     assert _data_files(branch) == 3

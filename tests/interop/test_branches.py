@@ -208,7 +208,7 @@ def test_deleting_a_branch_in_use_raises_ref_conflict(uri: str, maker: ModuleTyp
     assert not list((Path(uri) / "tree").rglob("*.manifest"))
 
 
-def test_deleting_a_branch_keeps_branches_with_names_below_it(uri: str) -> None:
+def test_deleting_a_branch_keeps_branches_in_directories_below_it(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
         # Our library creates no branch in the directory of another branch.
         lance.dataset(uri).create_branch(name)

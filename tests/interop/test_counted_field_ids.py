@@ -74,7 +74,7 @@ def _refused(tmp_path: Path, change: Callable[[ModuleType, str], object]) -> Non
         assert _state(uri) == before
 
 
-def test_an_overwrite_assigns_field_ids_after_all_assigned_ones(tmp_path: Path) -> None:
+def test_an_overwrite_assigns_field_ids_after_all_previously_assigned_ids(tmp_path: Path) -> None:
     def overwrite(library: ModuleType, uri: str) -> None:
         for _ in range(2):
             library.write_dataset(pa.table({"a": [1], "z": [{"x": 1}]}), uri, mode="overwrite")

@@ -272,7 +272,7 @@ def test_compaction_may_change_the_version_of_files(uri: str, own: str, asked: s
 
 
 @pytest.mark.parametrize(("before", "after"), [("0.1", "2.2"), ("2.2", "0.1"), ("2.0", "2.1"), ("2.1", "2.0")])
-def test_overwriting_changes_the_version_and_restoring_changes_it_back(uri: str, before: str, after: str) -> None:
+def test_overwriting_changes_the_file_version_and_restoring_changes_it_back(uri: str, before: str, after: str) -> None:
     old, new = rows("0.1", 0, 20), rows("0.1", 50, 20)
     lance_core.write_dataset(old, uri, data_storage_version=before)
     lance_core.write_dataset(new, uri, mode="overwrite")

@@ -67,7 +67,7 @@ OWNED = {
 
 @pytest.mark.parametrize("age", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize(("path", "expected"), OWNED.items(), ids=OWNED)
-def test_referenced_file_is_classified_by_its_versions_at_any_age(
+def test_referenced_file_is_classified_by_its_versions_regardless_of_its_age(
     path: str, expected: tuple[PathState, FileKind], age: float
 ) -> None:
     """The age of the file does not matter."""

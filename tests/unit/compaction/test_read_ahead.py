@@ -28,7 +28,7 @@ def test_read_ahead_takes_no_more_items_than_requested() -> None:
     assert len(taken) <= 12
 
 
-def test_read_ahead_raises_an_error_after_the_items_before_it() -> None:
+def test_read_ahead_yields_all_items_before_an_error_and_then_raises_the_error() -> None:
     def source() -> Iterator[int]:
         yield 1
         raise ValueError("broken")

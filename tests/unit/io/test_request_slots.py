@@ -52,7 +52,7 @@ def test_calls_with_several_requests_never_exceed_the_slots_and_all_complete():
     asyncio.run(run())
 
 
-def test_call_with_many_requests_is_not_overtaken_by_later_ones():
+def test_call_with_many_requests_is_not_overtaken_by_later_calls():
     async def run() -> None:
         calls = _Calls(4)
         calls.begin("first", 2)

@@ -269,7 +269,7 @@ def test_session_with_a_size_that_is_not_a_whole_number_is_rejected(argument: st
         Session(**{argument: size})  # type: ignore[arg-type]  # the mistake is what is tested
 
 
-def test_dataset_checks_the_size_limit_even_if_it_has_no_effect(store: CountingStore) -> None:
+def test_dataset_checks_the_size_limit_of_the_session_even_if_the_limit_has_no_effect(store: CountingStore) -> None:
     with pytest.raises(InvalidInputError, match="metadata_cache_size_bytes must be at least 0, found -5"):
         lance_core.dataset(URI, session=Session(), metadata_cache_size_bytes=-5)
 

@@ -104,7 +104,7 @@ def test_commit_lock_that_swallows_errors_changes_nothing() -> None:
     assert [log.create(NAME, b"x") for _ in range(2)] == [PutOutcome.CREATED, PutOutcome.EXISTS]
 
 
-def test_failed_lock_release_after_the_commit_does_not_undo_it(tmp_path: Path) -> None:
+def test_failed_lock_release_after_the_commit_does_not_undo_the_commit(tmp_path: Path) -> None:
     @contextlib.contextmanager
     def failing(version: int) -> Iterator[None]:
         yield
@@ -283,7 +283,7 @@ def test_only_one_of_many_writers_inserts_a_manifest_row(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_only_one_of_many_writers_inserts_a_row_in_postgresql() -> None:
+def test_only_one_of_many_writers_inserts_a_manifest_row_in_postgresql() -> None:
     with postgres_server() as url:
         _race_for_rows(url, 8)
         with pytest.raises(AccessDeniedError) as raised:

@@ -75,7 +75,7 @@ def listings_fail(call: Call) -> When | None:
 # ── Where a commit starts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_change_of_a_missing_table_does_not_create_it() -> None:
+def test_change_of_a_missing_table_does_not_create_the_table() -> None:
     log = MemoryTable().log.at("elsewhere")
     table = MemoryTable()
     table.log = log
