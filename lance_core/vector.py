@@ -26,8 +26,8 @@ def vec_to_table(
 
     Args:
         data: vectors by id, or a list of vectors, or an array with one vector per row.
-        names: names of the columns: of ids and vectors for a dictionary (default: ``id`` and ``vector``), and otherwise
-            of the vectors (default: ``vector``).
+        names: names of the columns. For a dictionary, those of the ids and the vectors, by default ``id`` and
+            ``vector``; otherwise, that of the vectors, by default ``vector``.
         ndim: number of dimensions; by default, that of the first vector.
         check_ndim: whether to check first that all vectors have this number of dimensions.
 

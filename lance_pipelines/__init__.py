@@ -18,8 +18,8 @@ nor Spark. The packages behind them:
 ``ingest``, ``maintenance``, and ``publish`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the
 parallel work and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``,
 ``schedules``, ``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together;
-``components`` does it for datasets that are declared in YAML. ``progress`` decides when the progress of a long
-operation is worth a line. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks
+``components`` does this for datasets that are declared in YAML. ``progress`` decides when the progress of a long
+operation is logged. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks
 the state of other runs. ``definitions`` is the application of this repository, with the datasets of ``declarations``.
 ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the
 application's environment variables.

@@ -39,7 +39,7 @@ class Member:
         card: the state of its latest version; None if it cannot be read.
         reason: the grade with its reasons, or the error.
         maintained_at: the time of the latest maintenance run; None if there was none.
-        is_overdue: whether this is longer ago than the policy allows. Without any run, it is not known how long.
+        is_overdue: whether that run was longer ago than the policy allows; False if there was none.
     """
 
     dataset: str
@@ -80,7 +80,7 @@ class Member:
 
     @property
     def badness(self) -> tuple[int, bool, int, int]:
-        """Sorts datasets: unreadable ones, then by grade, overdue maintenance, and the work that is due."""
+        """A sort key that is higher for worse datasets: by grade, overdue maintenance, and the work that is due."""
         if self.card is None:
             return (len(Grade), self.is_overdue, 0, 0)
         health = self.card.health

@@ -69,7 +69,7 @@ _JOB_OF_ALL_ASSETS: Final = "__ASSET_JOB"
 
 
 def check_key(declaration: DatasetDeclaration) -> None:
-    """Reject a key with characters for which Dagster defines no assets, checks, or dependencies.
+    """Reject a key with characters that Dagster does not accept in the keys of assets, checks, or dependencies.
 
     Raises:
         InvalidInputError: the key has such a character.

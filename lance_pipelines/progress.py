@@ -51,7 +51,7 @@ class Progress:
         return min(known[0], 1.0) if known else None
 
     def line(self, seconds: float) -> str:
-        """Return one line: the counts, the finished part, and the time that is left at the speed so far.
+        """Return one line: the counts, the percentage that is finished, and the estimated remaining time.
 
         Args:
             seconds: time since the stage began.

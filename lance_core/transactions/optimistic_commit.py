@@ -254,7 +254,7 @@ class OptimisticCommit:
         )
 
     def _judge_line(self) -> Conflicted | None:
-        """Report a conflict if the branch was deleted or recreated since the first try, which removes our files."""
+        """Report a conflict if the branch was deleted or recreated since the first try: this has removed our files."""
         try:
             line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:
@@ -274,7 +274,7 @@ class OptimisticCommit:
             return False
 
     def _judge_restore(self) -> Conflicted | None:
-        """Report a conflict if the basis restores a version that was cleaned up: its writer may revert the restore."""
+        """Report a conflict if the basis is a restore of a version that was cleaned up: the restore may be reverted."""
         basis = self._basis.manifest
         # The transaction of a restore is so short that the manifest always contains it.
         if basis.transaction is None or self._transaction.operation.replaces_all_files:
@@ -291,7 +291,7 @@ class OptimisticCommit:
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
-        """Return the outcome of a commit that creates no version now; an earlier one must be part of the table."""
+        """Return the outcome of a commit that creates no version. An earlier commit of the change is confirmed."""
         if isinstance(refusal, Conflicted) and refusal.is_removed:
             # The removed version may be ours, if the store did not respond to the create, or only to a retry.
             if self._in_flight is not None:
@@ -304,7 +304,7 @@ class OptimisticCommit:
         return refusal if isinstance(confirmed, Committed) else confirmed
 
     def _note_in_flight(self, outcome: LostRace | NotCreated) -> None:
-        """Record that our version may still appear, until another writer's version has the same number."""
+        """Record whether our version may still appear; it cannot once another writer's version has its number."""
         if isinstance(outcome, NotCreated):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
@@ -457,7 +457,7 @@ class OptimisticCommit:
         return Overtaken(made.version, undoing)
 
     def _restored(self, made: Manifest, version: int) -> int | None:
-        """Restore a held version on top of ours; return the new version, or None if another writer was first."""
+        """Restore an earlier version on top of ours; return the new version, or None if another writer was first."""
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
         check_restore(self._log, version, self._options.storage_options)

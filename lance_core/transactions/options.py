@@ -35,7 +35,7 @@ class CommitProgress:
     Attributes:
         may_be_committed: whether a version may refer to the files of the transaction, now or later. Set before the step
             that can create such a version, and reset when that step is known to have failed.
-        attempted: the versions that the commit tried to create; if one may exist, it is one of them.
+        attempted: the versions that the commit tried to create. If the outcome is unknown, any of them may exist.
         made: the version that the commit created; None if it has created none.
         line: the identity of the branch at the start of the first attempt; it changes if the branch is recreated.
     """

@@ -287,7 +287,7 @@ def _told_by_files(
 def _survival(
     log: VersionLog, made: Manifest, following: Manifest, undone: set[_Fact], *, hides_rows: bool
 ) -> Presence:
-    """Return whether a version's change is in the next one, which equals the result of the next transaction on it.
+    """Return whether the next version has a version's change; it is what the next transaction makes of the version.
 
     Args:
         log: the table's versions.
@@ -308,7 +308,7 @@ def _survival(
 
 
 def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: Iterable[int]) -> Presence:
-    """Return whether the next version also hides all rows that a version hides in some fragments."""
+    """Return whether all rows that are deleted from some fragments in a version are also deleted in the next one."""
     # Imported only when needed: file names suffice for most versions.
     from pyroaring import BitMap
 
@@ -335,7 +335,7 @@ def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
 
 
 def _moves_rows(theirs: Transaction) -> bool:
-    """Return whether the transaction moves hidden rows to new fragments."""
+    """Return whether the transaction deletes rows and may move them to new fragments."""
     return theirs.operation.hides_rows and bool(theirs.operation.added_fragments())
 
 
@@ -437,7 +437,7 @@ def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
 
 
 def _names(facts: Iterable[_Fact]) -> set[_Fact]:
-    """Return the names of the files that facts are about."""
+    """Return the names of the files to which facts refer."""
     return {name for fact in facts if (name := _name(fact)) is not None}
 
 

@@ -56,8 +56,8 @@ class NewValues:
 
         Raises:
             InvalidTypeError: ``updates`` is not a mapping of strings to strings.
-            InvalidInputError: there are no updates, a column does not exist, is the member of a struct or list, or has
-                blobs that can only be written; an expression cannot be parsed, uses an unknown column, or has a type or
+            InvalidInputError: there are no updates; a column does not exist, is a member of a struct or list, or has
+                blobs that can only be written; or an expression cannot be parsed, uses an unknown column, has a type or
                 value that does not fit the column, or contains SQL that is not supported.
         """
         _check_updates(updates)
@@ -190,7 +190,7 @@ def _target(schema: Schema, name: str) -> Field:
 
 
 def _check_readable(schema: Schema, path: tuple[str, ...]) -> None:
-    """Raise an error for columns whose values are not read when rows are updated."""
+    """Raise an error if an expression uses a column that contains blobs, whose values are not read."""
     top = next(top for top in schema.fields if top.name == path[0])
     if any(leaf.is_blob for leaf in top.leaves()):
         raise InvalidInputError(

@@ -7,10 +7,11 @@
     plan      the rows to delete, on the version of the handle; after a conflict, on the latest version
     commit    Update: removed fragments, fragments with new deletion files, new fragments
 
-A version that adds or changes rows after the plan conflicts, whichever fragments it touches: its rows may match the
-predicate. So two replacements of the same rows never both add theirs, and two of different rows are both committed, one
-after the other. When the deletion is planned again, the written fragments are kept, and only fragments that have
-changed are searched. Concurrent deletes are merged.
+Every version that is committed after the deletion was planned and that adds or changes rows, in any fragment, is a
+conflict: its rows may match the predicate. Therefore, of two concurrent replacements of the same rows, the later one
+deletes what the earlier one added; replacements of different rows are committed one after the other. When the deletion
+is planned again, the written fragments are kept, and only fragments that have changed are searched. Concurrent deletes
+are merged.
 
 A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an
 interrupt, the files are removed immediately, unless a version may refer to them.
@@ -134,10 +135,10 @@ def commit_replacement(
 ) -> Replaced:
     """Plan the deletion on a version, and commit it together with fragments that were written before.
 
-    If a version after the given one was created by the transaction with this UUID, the result has that version.
+    If the transaction with this UUID has already created a version after the given one, that version is the result.
 
     Args:
-        view: the version to base the plan on, at which or before which the transaction has not been committed.
+        view: the version to base the plan on. Neither it nor an earlier version was created by the transaction.
         planner: plans the deletion; every new row must match its predicate. Keep it for the next attempt.
         fragments: the new fragments, in files of the table.
         properties: the properties of the transaction.

@@ -106,7 +106,7 @@ class RowPositions:
         self.found: dict[int, BitMap] = {}
 
     def add(self, addresses: npt.NDArray[np.uint64]) -> None:
-        """Add rows; neighbors should be of the same fragment."""
+        """Add rows; this is fastest if the rows of each fragment are consecutive."""
         # Imported only when needed: readers do not use it.
         from pyroaring import BitMap
 
@@ -146,7 +146,7 @@ class NewRows:
         self.num_moved = 0
 
     def move(self, rows: pa.RecordBatch, row_ids: npt.NDArray[np.uint64]) -> None:
-        """Write rows that replace others of the table.
+        """Write rows that replace existing rows of the table.
 
         Args:
             rows: all columns, with blob values in place of descriptors.
@@ -179,7 +179,7 @@ class NewRows:
         self._files.abort()
 
     def _encode_ids(self) -> None:
-        """Encode the row ids of the fragments that are complete; those of many rows would take much memory."""
+        """Encode the row ids of the completed fragments, because unencoded ids of many rows take up much memory."""
         for fragment in self._files.finished[len(self._encoded) :]:
             ids = np.concatenate(self._ids)
             first, rest = ids[: fragment.physical_rows], ids[fragment.physical_rows :]

@@ -22,7 +22,7 @@ _ROWS_AT_A_TIME: Final = 1000
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Convert input data to a stream of batches, in which views of strings and bytes are strings and bytes.
+    """Convert input data to a stream of batches; string and binary views become ordinary strings and bytes.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, ``pyarrow.dataset.Dataset`` (including a
@@ -137,7 +137,7 @@ def _checked(item: object) -> pa.RecordBatch:
 
 
 def _without_views(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return a stream with the types that views are stored as: Arrow cannot take rows from views."""
+    """Return a stream in which string and binary views are strings and bytes: Arrow cannot take rows from views."""
     given = reader.schema
     types = [_plain_type(dtype) for dtype in given.types]
     if types == given.types:

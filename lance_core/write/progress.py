@@ -53,11 +53,11 @@ class NoopFragmentWriteProgress(FragmentWriteProgress):
 
 
 class FileSystemFragmentWriteProgress(FragmentWriteProgress):
-    """Keeps a file in a directory while a fragment is written, and a file with its metadata, as JSON.
+    """Writes two JSON files for each fragment: its metadata, and a marker that exists while it is being written.
 
     Args:
         base_uri: the directory, as a URI or an absolute path of a file system of pyarrow; created if necessary.
-        metadata: values to store in the first file, such as the name of the worker.
+        metadata: values to store in the marker, such as the name of the worker.
     """
 
     PROGRESS_EXT: ClassVar[str] = ".in_progress"

@@ -60,7 +60,7 @@ _UNIONS: Final = (Union, types.UnionType)
 
 
 class FixedSizeListMixin(ABC):
-    """The types that :func:`Vector` and :func:`MultiVector` return."""
+    """Base class of the types that :func:`Vector` and :func:`MultiVector` return."""
 
     @staticmethod
     @abstractmethod
@@ -191,7 +191,7 @@ def is_nullable(field: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Replace the members of enumerations by their values."""
+    """Replace the members of enumerations with their values."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):

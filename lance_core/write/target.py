@@ -5,7 +5,7 @@ Columns are matched by name, and nullable columns may be missing. Files in forma
 other formats, and must contain all columns. The fields of a new table, or of a table whose content is replaced, are
 numbered depth first from 0; a table whose content is replaced keeps its format unless a different one is requested.
 
-Source: behavior of pylance 14.0.2. It accepts two base paths with the same name or path; this library rejects them.
+Source: behavior of pylance 14.0.2, except that two base paths with the same name or path are rejected.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
 
 
 def version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:
-    """Return the format of new files: the requested one, if they can be mixed with those that stay, or the table's.
+    """Return the format of new files: the requested one, if the table can contain such files; by default, the table's.
 
     Raises:
         NotSupportedError: files of the format cannot be mixed with the table's files.

@@ -136,7 +136,7 @@ def _dep(declared: DatasetKey | dg.AssetKey | dg.AssetDep | dg.AssetsDefinition)
 
 
 def _input_names(keys: Sequence[dg.AssetKey]) -> dict[str, dg.AssetKey]:
-    """Map an input name of the write step to each asset that it waits for; keys may differ only in a dash."""
+    """Map the input names of the write step to the assets that it waits for; two keys may differ only in a dash."""
     names: dict[str, dg.AssetKey] = {}
     for key in dict.fromkeys(keys):
         name = f"after_{dataset_name(key)}"

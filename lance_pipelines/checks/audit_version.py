@@ -22,7 +22,7 @@ __all__ = ["build_audit_op"]
 
 
 def build_audit_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] = ()) -> dg.OpDefinition:
-    """Return the op that checks one version of a dataset. If a check fails, the step fails, and the tag stays.
+    """Return the op that checks one version of a dataset. If a check fails, the step fails, and the tag is not moved.
 
     Args:
         declaration: the dataset.

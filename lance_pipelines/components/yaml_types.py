@@ -105,7 +105,7 @@ class Node:
 
 
 class _Environment:
-    """The name ``env`` in templates: ``env.NAME`` or ``env('NAME', 'default')``. Dagster's own returns None."""
+    """The name ``env`` in templates: ``env.NAME`` or ``env('NAME', 'default')``. An unset variable is an error."""
 
     def __call__(self, name: str, default: str | None = None) -> str:
         value = os.environ.get(name, default)
@@ -390,7 +390,7 @@ def _duration(node: Node) -> timedelta:
 
 
 def _option(node: Node) -> str | dg.EnvVar:
-    """Return the value of a storage option. If it is only a variable, the processes that need the variable read it."""
+    """Return the value of a storage option; if it is only a variable, an ``EnvVar``, which each process resolves."""
     if not isinstance(node.value, str):  # A password may be all digits, so the message does not contain the value.
         advice = "; enclose the value in quotes" if isinstance(node.value, (int, float, date)) else ""
         raise node.error(f"expected text, found a value of type {type(node.value).__name__}{advice}")

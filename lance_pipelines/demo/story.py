@@ -157,7 +157,7 @@ class Story:
     # ── Ingest, tag, delete ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _ingest(self, numbers: range) -> None:
-        """Ingest batches of both datasets, of which each pair is ingested at the same time."""
+        """Ingest batches of both datasets, one batch of each dataset at the same time."""
         for number in numbers:
             runs = []
             for dataset in DATASETS:
@@ -206,7 +206,8 @@ class Story:
     def _maintain(self, tagged_version: int) -> None:
         """Start the sensors, and wait until they have brought both datasets within the limits of the policy.
 
-        Compaction drops deleted rows too: its sensor is started when the other rewrite has been requested.
+        Compaction also drops deleted rows, so its sensor is started only after the materialization of deletions was
+        requested.
         """
         known = {run["runId"] for run in self._api.runs()}
         operations = [name for name in _SENSORS if self._is_indexed or name != "optimize_indices"]

@@ -4,7 +4,7 @@ Keys that begin with ``dagster/`` are defined by Dagster and fill columns and pa
 begin with ``lance/`` are defined by this project.
 
 An event shows what a person reads (a one-line summary, the health card, a table of fragments) and the numbers that are
-worth a plot over time. Everything else, such as digests, UUIDs, and counters that only explain one commit, is in the
+worth plotting over time. Everything else, such as digests, UUIDs, and counters that only explain one commit, is in the
 single JSON entry ``lance/details``, which the web interface shows collapsed. :func:`folded` decides which is which;
 :func:`event_value` finds a value in either place.
 """
@@ -243,7 +243,7 @@ def materialization_metadata(report: WriteReport, *, is_one_partition: bool = Fa
 
 
 def folded(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of an event as it is shown: entries that are not worth a line are moved to the details."""
+    """Return the metadata of an event as it is shown: entries that get no line of their own become details."""
     shown = {key: value for key, value in metadata.items() if _is_shown(key, value)}
     details = {key.removeprefix(_PREFIX): value.value for key, value in metadata.items() if key not in shown}
     if details:

@@ -1,4 +1,4 @@
-"""CommittedWrite: a staged write that was committed, and what its materialization says."""
+"""CommittedWrite: a staged write that was committed, and the metadata and tags of its materialization."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ class CommittedWrite:
 
     @classmethod
     def of_report(cls, report: WriteReport, declaration: DatasetDeclaration) -> Self:
-        """Describe the version that contains a write, or several writes, of which there is a report."""
+        """Describe the version that contains one or more writes, given their report."""
         options = declaration.resolved_storage_options()
         # A repeated commit may be outdated: downstream readers see the current content of the dataset.
         shown = report.version if report.committed and not report.repeated else None
@@ -90,7 +90,7 @@ class CommittedWrite:
         """Return the metadata of the materialization.
 
         Args:
-            more: further numbers by their keys.
+            more: additional numbers, by metadata key.
             num_partitions: number of partitions of the run; 0 if it is not for partitions.
         """
         added = {key: dg.MetadataValue.float(value) for key, value in (more or {}).items()}
@@ -130,7 +130,7 @@ def commit_frame(
 
     Raises:
         InvalidInputError: there is no frame.
-        NotSupportedError: frames of this type are not stored.
+        NotSupportedError: frames of this type cannot be stored.
         LanceError: the rows do not fit the dataset, or could not be written or committed.
     """
     if frame is None:
@@ -151,7 +151,7 @@ def commit_frame(
 def _find_repeated(
     declaration: DatasetDeclaration, run_ids: frozenset[str], step_key: str, number: int
 ) -> CommittedWrite | None:
-    """Return what one of the runs has committed by the same write of the same step; None if there is no such commit."""
+    """Return the commit that the same write of the same step made in one of the runs; None if there is none."""
     log = open_version_log(declaration.uri, declaration.resolved_storage_options())
     for name in reversed(log.newer_than(0)[-_MAX_VERSIONS:]):
         try:

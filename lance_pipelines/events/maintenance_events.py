@@ -1,9 +1,9 @@
 """The Dagster event of a maintenance run: a materialization of the asset ``maintenance/<dataset>``.
 
 The commit of a run is reported as an observation of the dataset's asset (``commit_events.py``), because no row changed.
-The run itself is reported here, on an asset on which no other depends: its figures can be plotted over time, and its
-freshness policy reports if no maintenance has run for too long. Therefore a run that finds nothing to do materializes
-the asset, too, and a failed run does not.
+The run itself is reported here, on an asset on which no other depends: the statistics of the runs can be plotted over
+time, and the asset's freshness policy reports that no maintenance has run for too long. Therefore, a run that finds
+nothing to do also materializes the asset; a failed run does not.
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ Spark ``DataFrame``       by the tasks of Spark       by the tasks of Spark
 ``LanceDataset``          opened                      not stored
 ========================  ==========================  ============================================
 
-A type is recognized by its name, so no library is imported to look something up.
+A type is recognized by its name, so that looking up a type imports no library.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FrameType:
         load: returns a frame of a slice.
         of_table: returns a frame of an Arrow table; None if such a frame always belongs to a dataset.
         stage: writes the rows of a frame as fragments, when called as ``stage(frame, declaration, run_id=…,
-            step_key=…, partitions=…)``; None if frames of this type are not stored.
+            step_key=…, partitions=…)``; None if frames of this type cannot be stored.
     """
 
     package: str

@@ -26,7 +26,7 @@ def load_spark(rows: TableSlice) -> DataFrame:
 
 
 def spark_of_table(table: pa.Table) -> DataFrame:
-    """Return a DataFrame of a table, of the same session."""
+    """Return a DataFrame of a table, in the same session as :func:`load_spark`."""
     return _session().createDataFrame(table)
 
 

@@ -29,7 +29,8 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
     Args:
         found: the schema of the rows.
         existing: the dataset's schema.
-        allows_missing: whether nullable columns of the dataset may be missing from the rows, which stands for nulls.
+        allows_missing: whether nullable columns of the dataset may be missing from the rows; their values are then
+            nulls.
 
     Returns:
         The columns of the dataset that the rows have; all columns, unless some may be missing. Binary columns that are

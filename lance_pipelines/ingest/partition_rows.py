@@ -128,7 +128,7 @@ class RowSelection:
 
 
 def partition_columns(partition_by: str | Sequence[PartitionColumn]) -> tuple[PartitionColumn, ...]:
-    """Return the columns that assign rows to partitions, which may be given as the name of the only one."""
+    """Return the columns that assign rows to partitions; a single column may be given by its name."""
     return (PartitionColumn(column=partition_by),) if isinstance(partition_by, str) else tuple(partition_by)
 
 
@@ -152,7 +152,7 @@ _Slice: TypeAlias = "Range | pa.Scalar"
 
 
 def _grouped(columns: Sequence[str], rows: frozenset[tuple[_Slice, ...]]) -> list[tuple[Condition, ...]]:
-    """Return conjunctions that are together true for the rows; equal parts of different rows are combined."""
+    """Return conjunctions of which one is true for each of the rows; equal parts of different rows are combined."""
     if not columns:
         return [()]
     rests: dict[_Slice, set[tuple[_Slice, ...]]] = {}

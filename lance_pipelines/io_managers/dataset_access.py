@@ -1,4 +1,4 @@
-"""DatasetAccess: what the IO manager and the resource have in common: the settings of reads and writes, and leases."""
+"""DatasetAccess: the settings of reads and writes, and the leases, which the IO manager and the resource share."""
 
 from collections.abc import Sequence
 from datetime import timedelta

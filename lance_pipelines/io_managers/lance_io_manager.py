@@ -7,7 +7,7 @@
     key  raw/events   →   s3://lake/tables/raw/events.lance
 
 A step reads the version that Dagster recorded as its input (``lance_pipelines/reads``). What it returns is committed
-once, with the logical data version as the asset's data version, so that maintenance makes nothing downstream stale.
+once. The data version of the asset does not change with maintenance, so maintenance makes nothing downstream stale.
 """
 
 from collections.abc import Mapping, Sequence

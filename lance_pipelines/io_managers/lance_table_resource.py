@@ -8,7 +8,8 @@
 
     defs = dg.Definitions(..., resources={"events": LanceTableResource(asset="raw/events", uri="s3://lake/events.lance")})
 
-Reads have the same pins and leases, and writes the same metadata and data versions, as those of ``LanceIOManager``.
+A step reads the same version, with the same lease, as with ``LanceIOManager``, and its writes record the same metadata
+and data versions.
 """
 
 from collections import Counter
@@ -73,14 +74,14 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         filter: str | None = None,
         partition_by: str | Sequence[PartitionColumn] = (),
     ) -> _Frame:
-        """Return rows of the version that the step reads: of all partitions, unless ``partition_by`` is given.
+        """Return rows of the version that the step reads: those of all partitions, unless ``partition_by`` is given.
 
         Args:
             frame_type: the type of the frame, as for ``LanceIOManager``.
             columns: names of the columns; None means all.
             filter: a SQL condition that selects the rows; None means all.
             partition_by: the columns by which rows belong to partitions, as for ``write``. A step then reads only the
-                rows of the partitions of the asset that it depends on. It has no effect outside a run.
+                rows of the partitions of the asset that it depends on. Ignored outside a run.
         """
         with reported_as_failure(self.asset):
             entry = frame_type_of(frame_type)

@@ -7,10 +7,10 @@ written                                     evaluated, as of 2026-11-28 12:00 UT
 ``day < current_date - interval '1 year'``  ``day < date '2025-11-28'``
 ==========================================  ====================================================================
 
-``current_timestamp`` is the same as ``now()``. Intervals are added and subtracted as in SQL: the day after a month is
-added is at most the last day of that month. Predicates themselves have no intervals, in the reference implementation
-either. All times are in UTC. The value is an ``arrow_cast``, because ``timestamp '…'`` would be compared with the local
-time in columns that have another time zone.
+``current_timestamp`` is the same as ``now()``. Intervals are added and subtracted as in SQL: a day that the
+resulting month does not have becomes the last day of that month. Elsewhere, predicates cannot contain intervals, as in
+the reference implementation. All times are in UTC. The value is an ``arrow_cast``, because ``timestamp '…'`` would be
+compared with the local time in columns that have another time zone.
 
 Source: expressions tested with pylance 14.0.2 and DataFusion 54.
 """

@@ -15,13 +15,13 @@
          |
     delete the branch
 
-pylance commits by itself whatever it builds, without regard to a column that was dropped in the meantime, and without
-properties that name the run. On a branch, these commits affect nobody. The branch also protects version r from
+pylance itself commits every index that it builds, even if its column was dropped in the meantime, and without
+properties that identify the run. On a branch, these commits affect nobody else. The branch also protects version r from
 cleanups. It is created and deleted by the same run; if the run is killed, a later run deletes it.
 
 A commit of an index conflicts only with rewrites of the fragments that it covers, with other changes of the same
-indices, and with changes that replace the table. Rows that others append in the meantime are not covered, and their
-deletes need no change of an index.
+indices, and with changes that replace the table. Rows that others append in the meantime are not covered, and rows that
+others delete require no change to an index.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def commit_staged_indices(
         SchemaMismatchError: an indexed column no longer exists.
         DatasetNotFoundError: the dataset no longer exists.
         CommitOutcomeUnknownError: the indices may have been committed; nothing was deleted.
-        LanceError: as for :func:`stage_indices`, for a repetition.
+        LanceError: as for :func:`stage_indices`, if the work is repeated.
     """
     opened = partial(lance_core.dataset, staged.plan.uri, storage_options=storage_options)
     for number in range(1, _MAX_ROUNDS + 1):
@@ -211,7 +211,7 @@ def _work_on(branch: PylanceBranch, plan: PlannedIndices, declared: Sequence[Ind
 
 
 def _verify_coverage(plan: PlannedIndices, branch: lance_core.LanceDataset) -> None:
-    """Check that the changed indices cover all rows: pylance leaves out an index that it cannot read."""
+    """Check that the changed indices cover all rows: pylance skips an index that it cannot read."""
     built = {index.name: index for index in index_coverage(branch)}
     for work in plan.works:
         index = built.get(work.name)

@@ -247,7 +247,7 @@ class _Planner:
     def _for_declared(
         self, wanted: IndexDeclaration, built: IndexCoverage | None, *, anew: bool
     ) -> IndexWork | str | None:
-        """Return the work to build an index; if it has to wait, the reason; None if it is built as declared."""
+        """Return the work to build an index, or the reason to build it later; None if it already exists as declared."""
         if built is not None and wanted.describes(built.index_type, built.columns):
             replaced = anew and self.operation is IndexOperation.BUILD
             return self._work(built, IndexAction.REPLACE, "as requested") if replaced else None
@@ -267,7 +267,7 @@ class _Planner:
         return self._work(built, IndexAction.REPLACE, f"{wanted.type} on {wanted.column} is declared, found {found}")
 
     def _for_built(self, built: IndexCoverage, *, anew: bool) -> IndexWork | str | None:
-        """Return the work to update an index; None if it covers all fragments; the reason if it has to wait."""
+        """Return the work to update an index, or the reason to update it later; None if it covers all fragments."""
         if anew and built.index_type == VECTOR_DETAILS:
             return self._work(built, IndexAction.RETRAIN, "as requested")
         if not built.unindexed_fragments:

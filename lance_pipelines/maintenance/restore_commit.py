@@ -83,7 +83,7 @@ def commit_restore(planned: PlannedRestore, *, storage_options: dict[str, str] |
 
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
-        VersionNotFoundError: the version to restore, or one that was committed since the plan, no longer exists.
+        VersionNotFoundError: the version to restore, or one committed after the plan was made, no longer exists.
         RetryableCommitConflictError: rows were changed since the plan was made; nothing was restored.
         CommitOutcomeUnknownError: it is unknown whether the version was created.
         StorageError: a storage operation failed.
@@ -114,7 +114,7 @@ def commit_restore(planned: PlannedRestore, *, storage_options: dict[str, str] |
 
 
 def _find_commit(planned: PlannedRestore, dataset: lance_core.LanceDataset) -> int | None:
-    """Return the version of an earlier attempt; None if there is none, and if no rows have changed since the plan."""
+    """Return the version of an earlier attempt; None if there is none. Fail if rows may have changed since the plan."""
     for version in range(planned.read_version + 1, dataset.version + 1):
         transaction = dataset.read_transaction(version)
         if transaction is not None and transaction.uuid == planned.restore_id:

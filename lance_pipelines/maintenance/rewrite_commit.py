@@ -13,7 +13,7 @@
          v            v
         outcome <-----+
 
-A group is lost if another writer has replaced one of its fragments, or deleted or updated rows of it, since the plan
+A group is lost if another writer has replaced one of its fragments, or deleted or updated rows in it, since the plan
 was made. The new files of the group are removed, because they would restore deleted rows. The other groups of the plan
 are not affected. Groups that an earlier attempt of the step has committed are recognized.
 

@@ -1,6 +1,6 @@
 """The steps of a run. Each module contains one op, or two: an op that plans an operation, and an op that executes it.
 
 Each step reads its configuration (``ingest_config``, ``maintenance_config``), calls ``ingest``, ``maintenance``, or
-``spark``, and reports. ``planning_step`` is the frame of the steps that plan maintenance, and ``commit_step`` of those
-that commit it; ``run_entry`` waits for other runs, ``failures`` converts errors, and ``output`` prints.
+``spark``, and reports. ``planning_step`` builds the steps that plan maintenance, and ``commit_step`` those that
+commit it; ``run_entry`` waits for other runs, ``failures`` converts errors, and ``output`` prints.
 """

@@ -1,4 +1,4 @@
-"""The ops that change indices: the first builds them on a branch, the second commits them and reports it."""
+"""The ops that change indices: the first builds them on a branch, the second commits them and reports the commit."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The frame of the steps that commit maintenance: they read a message, commit, report an event, and print one line."""
+"""Builds the steps that commit maintenance: they read a message, commit, report an event, and print one line."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
@@ -61,7 +61,7 @@ def build_commit_step(
 
     Args:
         declaration: the dataset.
-        name: the name of the step, which the dataset's name precedes.
+        name: the name of the step, without the dataset's name, which is added as a prefix.
         description: what the step does.
         kind: the class of the message that the step receives.
         commit: commits the operation, no matter how often it is called, and logs the event.

@@ -19,7 +19,7 @@ def config_field(config: type[dg.Config], declared: Mapping[str, Any] | None = N
 
     Args:
         config: the configuration class.
-        declared: the values that the launchpad shows, and that a run without a configuration has; None if a field has
+        declared: the values that the launchpad shows, and that a run without a configuration uses; None if a field has
             no default.
     """
     if declared is None:

@@ -28,7 +28,7 @@ __all__ = ["build_stream_op", "build_stream_preparation_op"]
 
 
 def build_stream_preparation_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] = ()) -> dg.OpDefinition:
-    """Return the op that records the process of the run, and has dead runs release the pool slot of the dataset.
+    """Return the op that records the process of the run, and releases the dataset's pool slot if a dead run holds it.
 
     Args:
         declaration: the dataset.
@@ -52,8 +52,8 @@ def build_stream_preparation_op(declaration: DatasetDeclaration, *, upstream: Se
 def build_stream_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that ingests what is new in the stream of one dataset. Its output is the asset's materialization.
 
-    There is none as long as the dataset does not exist. The op has no retry policy: the next run continues where a
-    failed one has ended.
+    There is no materialization as long as the dataset does not exist. The op has no retry policy: the next run
+    continues where a failed one has ended.
     """
     config_type = config_class(declaration)
 

@@ -1,6 +1,6 @@
 """Records what a maintenance run did and cost: on the asset ``maintenance/<dataset>``, and in the history.
 
-The work is done when it is recorded. Therefore an entry that cannot be written to the history is only a warning.
+The work is already done when it is recorded. Therefore, a failure to write to the history causes only a warning.
 """
 
 import logging
@@ -39,7 +39,7 @@ def record_effect(
         declaration: the dataset.
         effect: what the run did.
         uri: the location of the dataset in this run.
-        summary: the same, in one line.
+        summary: what the run did, in one line.
         details: the metadata of its report or of its plan.
     """
     cpu_seconds = round(take_cpu_seconds() + _cpu_seconds_of_earlier_steps(context), 2)

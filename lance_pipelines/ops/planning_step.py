@@ -1,4 +1,4 @@
-"""The frame of the steps that plan maintenance: they open the dataset, make a plan, print it or pass it on.
+"""Builds the steps that plan maintenance: they open the dataset, make a plan, and print it or pass it on.
 
 A dry run prints the plan. Otherwise, the step waits for running ingests before it plans, and its message makes the next
 steps execute the plan.
@@ -85,14 +85,14 @@ def build_planning_step(
 
     Args:
         declaration: the dataset.
-        name: the name of the step, which the dataset's name precedes.
+        name: the name of the step, without the dataset's name, which is added as a prefix.
         description: what the step does.
         config: the configuration class.
         plan: makes the plan.
         options: converts the configuration to the options of the operation; its errors are raised before anything is
             read.
-        declared: the values of the configuration that a run without a configuration has; None if one is required.
-        precedes_commit: whether the next step commits, so that dead runs must release their pool slots first.
+        declared: the values for a run without a configuration; None if every run must have a configuration.
+        precedes_commit: whether the next step commits; if so, the pool slots of dead runs are released first.
     """
 
     @dg.op(

@@ -45,7 +45,7 @@ def build_restore_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_restore_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Return the op that restores a version of one dataset, which is new data for everything downstream."""
+    """Return the op that restores a version of one dataset; everything downstream treats the result as new data."""
 
     def commit(context: dg.OpExecutionContext, planned: PlannedRestore) -> RestoreReport:
         report = commit_restore(planned, storage_options=declaration.resolved_storage_options())

@@ -24,8 +24,8 @@ class PublishSettings:
     """How versions of a dataset are published.
 
     The tag is an asset of its own, below that of the dataset: with tag ``prod``, the asset of ``lake/events`` is
-    ``lake/events/prod``. It is materialized when the tag is moved to other data, and assets that read by the tag depend
-    on it.
+    ``lake/events/prod``. It is materialized when the tag is moved to other data, and assets that read the dataset by
+    its tag depend on it.
 
     Attributes:
         tag: the name of the tag.

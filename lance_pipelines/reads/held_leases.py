@@ -22,7 +22,7 @@ class HeldLeases:
     """Leases that are renewed until they are released.
 
     Args:
-        duration: time after which a lease expires if this process is killed; zero takes no leases.
+        duration: time after which a lease expires if this process is killed; if zero, no leases are taken.
     """
 
     def __init__(self, duration: timedelta) -> None:

@@ -196,7 +196,7 @@ def _find(
     storage_options: dict[str, str] | None,
     candidates: Sequence[_Recorded],
 ) -> tuple[_Recorded | None, int | None]:
-    """Return the first candidate that exists, and its version; without candidates, None and None, for the latest."""
+    """Return the first candidate that exists, and its version; if there are no candidates, None and None."""
     missing: VersionNotFoundError | None = None
     for recorded in candidates:
         try:

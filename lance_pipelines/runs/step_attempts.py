@@ -14,7 +14,7 @@ def earlier_attempts(step: StepExecutionContext, *, includes_other_runs: bool) -
 
     Args:
         step: the step.
-        includes_other_runs: whether to look in the runs that this run repeats too.
+        includes_other_runs: whether to also search the runs that this run repeats.
     """
     run = step.dagster_run
     found = [run.run_id] if step.previous_attempt_count else []

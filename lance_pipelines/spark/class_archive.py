@@ -3,7 +3,7 @@
 Without an archive, the JVM reads, verifies, and links about fifteen thousand classes at every start. When the first
 local session of a Java runtime and a Spark installation has ended, a separate process with low priority runs a small
 session (``class_recording``) whose JVM writes its classes to a file in the user's cache directory. Later sessions map
-this file into memory. Recording takes about a minute of processor time, which the first session does not spend.
+this file into memory. Recording takes about a minute of processor time, but does not delay the first session.
 
 An archive is optional. None is used or recorded if the user's Java options configure archives, if the environment
 variable ``LANCE_SPARK_CLASS_ARCHIVE`` is ``0``, or if the cache directory cannot be written. The JVM checks the archive

@@ -91,7 +91,7 @@ def reported_to_driver() -> Iterator[None]:
 
 @contextmanager
 def stated_plainly() -> Iterator[None]:
-    """As :func:`reported_to_driver`, but without the traceback, which Spark would show to the user.
+    """Like :func:`reported_to_driver`, but without the traceback, which Spark would show to the user.
 
     For code that Spark runs in a separate process while it plans a query.
     """

@@ -166,7 +166,7 @@ def _set(name: str, value: str) -> None:
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Yield (origin, program) in order of preference; if there is no program, the text states this."""
+    """Yield (origin, program) in order of preference; if there is no program, (what is missing, None)."""
     home = variables.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home) / "bin" / "java"
@@ -215,7 +215,7 @@ def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
 
 
 def _probe(executable: Path, *arguments: str) -> str:
-    """Return what ``java -version`` prints with all its settings; the reason when it cannot be started."""
+    """Return what ``java -version`` prints with all its settings, or the reason why it cannot be started."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         finished = _run_when_closed(command)

@@ -9,7 +9,7 @@ convert and send the row. The count is unnecessary if no row is wide::
     one more    says whether the row is wide; the worker stops at the first batch with such a row, and reports it
     the job     is repeated with Spark's count if a worker has reported a wide row
 
-So a batch without Spark's count has at most 64 MiB.
+Therefore, a batch that is sent without Spark's count has at most 64 MiB.
 
 Source: ``BasicPythonArrowInput`` and ``ArrowFieldWriter.getSizeInBytes`` of Spark 4.3.
 """
@@ -56,7 +56,7 @@ def marked_rows(frame: DataFrame, target: pa.Schema) -> DataFrame | None:
 
     Args:
         frame: the rows.
-        target: the columns that are used; fixed-size lists are stored for arrays of this length.
+        target: the schema with which the rows are written; its fixed-size lists determine the lengths of arrays.
     """
     max_rows = int(frame.sparkSession.conf.get(_RECORDS, "0") or 0)
     if max_rows <= 0 or int(frame.sparkSession.conf.get(_BYTES, "0") or 0) >= _UNCOUNTED:
@@ -128,7 +128,7 @@ class NarrowBatches:
 
 
 def _fixed_bytes(data_type: pa.DataType) -> int | None:
-    """Return the size of each value of a type, at most; None if values may be of any size."""
+    """Return the size of the values of a type, at least 8 bytes; None if values may be of any size."""
     try:
         return max(8, -(-int(data_type.bit_width) // 8))
     except ValueError:
@@ -150,9 +150,9 @@ _modes_lock: Final = threading.Lock()
 
 @contextmanager
 def uncounted_batches(session: SparkSession, *, is_uncounted: bool) -> Iterator[None]:
-    """Run the jobs of the block without the count of bytes, or with it.
+    """Run the jobs of the block without Spark's count of bytes, or with it.
 
-    It is a setting of the session, so jobs of one kind that other threads start wait for those of the other kind.
+    The count is a setting of the session, so jobs with the count and jobs without it never run at the same time.
 
     Args:
         session: the session of the jobs.

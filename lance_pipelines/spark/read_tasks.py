@@ -5,7 +5,7 @@ Adjacent small fragments are read by one task, and a large fragment is divided a
     fragments   [ 30 MB ][ 40 MB ][        400 MB        ][ 10 MB ]
     tasks       0 0 0 0 0 0 0 0 0 [  1  ][  2  ][  3  ][4] 5 5 5 5       at most 128 MiB each
 
-If there are fewer tasks than processors, they are made smaller.
+If there were fewer tasks than processors, the tasks are made smaller.
 
 The sizes are those of the columns that are read. They are estimated from the types, because only the sizes of whole
 files are known without opening them.
@@ -90,7 +90,7 @@ def plan_tasks(
         share: the part of their bytes that is read, from :func:`column_share`.
         task_bytes: number of bytes that a task should read at most, at least 1. A file of unknown size counts as this
             number of bytes.
-        parallelism: the number of tasks to which at least the bytes are divided, as long as each reads 4 MiB.
+        parallelism: minimum number of tasks, provided that each of them reads at least 4 MiB.
     """
     # If there are a few more fragments than fit, they must not leave a small task, which would be executed last.
     overhang = 0.0

@@ -160,7 +160,7 @@ def local_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
 
 
 def _is_own_python(settings: Mapping[str, str]) -> bool:
-    """Return whether the workers run this process's Python: the one in the settings, or else in the environment."""
+    """Return whether the settings, or else the environment variables, make the workers run this process's Python."""
     chosen = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     path, own = Path(shutil.which(chosen) or chosen), Path(sys.executable)
     # The program of a virtual environment is a link to one that has other packages.

@@ -63,7 +63,7 @@ def epoch_properties(query_id: str, epoch: int) -> dict[str, str]:
 
 
 def begin_epoch(dataset: LanceDataset, query_id: str, epoch: int, properties: Mapping[str, str] | None = None) -> bool:
-    """Return whether an epoch is still to be committed, and record that it is.
+    """Return whether an epoch is still to be committed; if it is new, record it before its commit.
 
     Args:
         dataset: a handle to the latest version; it is moved to the version from which the commit must be planned.

@@ -1,7 +1,7 @@
 """Translates Spark's filters to SQL conditions of ``lance_core`` that are true for the same rows.
 
-Spark pushes a conjunction of simple conditions and evaluates the others itself; it never pushes OR. A condition is
-translated only if both evaluate it the same way; all others are returned to Spark.
+Spark pushes a conjunction of simple conditions, never one with OR, and evaluates all others itself. A condition is
+translated only if both engines evaluate it in the same way; all others are returned to Spark.
 
 ==========================  =====================================  =================================================
 Stored type                 Spark                                  here

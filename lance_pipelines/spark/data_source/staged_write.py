@@ -170,7 +170,7 @@ def is_certain_failure(error: LanceError) -> bool:
 def _check_kept(
     location: Location, options: Mapping[str, Any], existing: LanceDataset | None, *, keeps_version: bool
 ) -> None:
-    """Refuse options that only a new table can follow."""
+    """Reject options that contradict the table, or that require an existing one."""
     if existing is None:
         if "targetBases" in options:
             raise InvalidInputError(

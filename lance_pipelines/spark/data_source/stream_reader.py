@@ -147,7 +147,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._limited(log, begin, last, limit).to_offset()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Remember the latest version; the query ends when it is read."""
+        """Remember the latest version; the query ends once that version has been read."""
         with stated_plainly():
             self._last = self._location.open().version
 

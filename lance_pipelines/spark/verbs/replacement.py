@@ -1,4 +1,4 @@
-"""Replaces the rows that match a predicate by those of a frame, in one version: a partition is overwritten.
+"""Replaces the rows that match a predicate, such as a partition, with those of a frame, in one version.
 
 ::
 
@@ -76,7 +76,7 @@ def replace_rows(
         storage_options: credentials and settings of the store, if the table is given by its location.
 
     Raises:
-        InvalidInputError: the predicate is invalid, or does not match a row of the frame.
+        InvalidInputError: the predicate is invalid, or a row of the frame does not match it.
         SchemaMismatchError: the frame does not fit the table.
         DatasetNotFoundError: the table does not exist.
         TooMuchWriteContentionError: every attempt conflicted with another writer.

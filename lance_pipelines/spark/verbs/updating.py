@@ -122,7 +122,7 @@ class _Done:
         return cls(dataset.lance_schema, keys, changes)
 
     def fits(self, dataset: lance_core.LanceDataset) -> bool:
-        """Return whether the result is also that for another version."""
+        """Return whether the result is also valid for another version."""
         present = {each.content_key for each in dataset.manifest.fragments}
         return self.schema == dataset.lance_schema and self.content_keys <= present
 

@@ -76,7 +76,7 @@ def write(
         partition_by: columns; rows with equal values in these columns are written by the same task.
         sort_by: columns by which each task sorts its rows.
         vector_columns: maps columns to the length of their lists, which are stored as fixed-size lists. For an append,
-            the table determines it.
+            the table determines the length.
         data_storage_version: format version of the new data files; None for that of the table, or the newest stable
             one.
         enable_stable_row_ids: whether a new table uses stable row ids.
