@@ -53,7 +53,7 @@ _FLOATS: Final = MappingProxyType(
         for zero in ("0", "-0")
     }
 )
-"""Maps the text form of each literal zero to its value."""
+"""Maps the text form of each zero literal to its value."""
 
 _DIGITS: Final = frozenset(f"Int64({digits})" for digits in range(-76, 77))
 """The text forms of all literals that are valid as the number of digits in ``round``."""

@@ -104,7 +104,7 @@ def _dot_products(block: npt.NDArray[Any], query: npt.NDArray[Any]) -> npt.NDArr
 
 
 _NUM_BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-"""Number of bits that are set in each byte, shape (256,)."""
+"""Number of set bits of each byte value, shape (256,)."""
 
 _MEASURES: Final[Mapping[Metric, Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]]] = MappingProxyType(
     {Metric.L2: _l2, Metric.COSINE: _cosine, Metric.DOT: _dot, Metric.HAMMING: _hamming}

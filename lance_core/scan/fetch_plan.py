@@ -37,7 +37,7 @@ _MIN_RANGE_ROWS: Final = 1024
 """Fewer rows than this are read individually, not as a range: individual reads of all columns share their requests."""
 
 _MIN_GAP_ROWS: Final = 8192
-"""Minimum distance in rows between two clusters."""
+"""Minimum distance in rows between two clusters of matching rows."""
 
 
 @dataclass(frozen=True, slots=True)

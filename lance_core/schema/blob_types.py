@@ -107,7 +107,8 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         found = tuple((member.name, member.type) for member in members)
         if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
             raise TypeError(
-                f"the storage type of {BLOB_V2} must be a struct of data, uri, position, and size, found {storage_type}"
+                f"the storage type of {BLOB_V2} must be a struct of data and uri, or of data, uri, position, and "
+                f"size; found {storage_type}"
             )
         instance = cls.__new__(cls)
         pa.ExtensionType.__init__(instance, storage_type, BLOB_V2)

@@ -165,7 +165,8 @@ def arrow_type(field: Field) -> pa.DataType:
         child = _only_child(field)
         if item_name != "struct" or len(dimensions) != 1 or not child.is_struct:
             raise CorruptDataError(
-                f"field {field.name!r} of type {_shown(field.logical_type)} must not have a child, found {child.name!r}"
+                f"field {field.name!r} of type {_shown(field.logical_type)} has child {child.name!r} of type "
+                f"{_shown(child.logical_type)}; expected type 'fixed_size_list:struct:<size>' and a struct"
             )
         return pa.list_(arrow_field(child), dimensions[0])
     if field.children:

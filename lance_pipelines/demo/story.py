@@ -46,7 +46,7 @@ __all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 TAG: Final = "morning"
 
 _SECONDS: Final = 600
-"""How long to wait for one run, or for the sensors to finish their work; several times longer than usual."""
+"""How long to wait for one run, or for the sensors to finish their work; several times longer than it usually takes."""
 
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
