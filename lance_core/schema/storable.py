@@ -16,7 +16,7 @@ v1 blob (``lance-encoding:blob``)                         x     x     x
 list of v1 blobs                                          x
 list with the metadata of a packed struct           x           x     x
 packed struct, metadata value not ``true``          x     x
-packed struct with strings or binaries              (1)               x
+packed struct with string or binary members         (1)               x
 packed struct with fixed-size lists                 (1)   x           x
 fixed-size binary of width 0                                          x
 map                                                                   x

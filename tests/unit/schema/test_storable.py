@@ -39,7 +39,7 @@ FIELDS = {
         pa.field("x", pa.struct([("a", pa.int8())]), metadata={"packed": "1"}),
         ["0.1", "2.0"],
     ),
-    "a packed struct with strings": (
+    "a packed struct with string or binary members": (
         pa.field("x", pa.struct([pa.field("a", pa.string(), nullable=False)]), metadata=PACKED),
         ["0.1", "2.2"],
     ),
