@@ -8,7 +8,7 @@ ended.
 Only the ranges that are known before decoding, or can be guessed, are fetched. A decoder that needs other ranges
 requests them itself.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

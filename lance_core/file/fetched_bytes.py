@@ -3,7 +3,7 @@
 Ranges that are near each other become one range before the requests are planned: the buffers of neighboring pages and
 columns usually lie next to each other, so that a small file has one range instead of one for each buffer.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

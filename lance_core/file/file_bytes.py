@@ -6,8 +6,8 @@ A read that depends on what it has read before is a generator: it yields the ran
 bytes, and finally returns its result. Reads that run together share requests, so reading rows of many columns takes
 only as many requests as reading the column with the most steps.
 
-**Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``; the rest is our own design; see
-``docs/decisions/0009-reading-data-files.md``.
+**Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``; the rest is specific to this library;
+see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

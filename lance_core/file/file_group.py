@@ -11,7 +11,7 @@ decodes neighboring pages with the same encoding in one step, so that reading a 
 reading its bytes. The session caches the numbering of the pages, and the plans of readers, for later readers of the
 same files.
 
-Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
+Source: specific to this library; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ The offsets of strings in a list are located by the offsets of the list. Both ar
 of the former is guessed on the assumption that all lists have the same length. If the guess is wrong, another read
 follows.
 
-Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
+Source: specific to this library; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ time: when too many are pending, submitting a page blocks until the oldest one i
 Small pages are encoded immediately, because handing them to another thread costs more than encoding them. For the same
 reason, the first page of a file is handed over only when there is a second one.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

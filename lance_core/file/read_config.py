@@ -2,7 +2,7 @@
 
 The defaults are defined in this module. A scan creates one object from its arguments and passes it on as a whole.
 
-Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is our own design; see
+Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is specific to this library; see
 ``docs/decisions/0009-reading-data-files.md``.
 """
 

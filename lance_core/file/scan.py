@@ -13,7 +13,7 @@ largest of them are reduced to a common size such that all ranges fit, but never
 
 Ranges are split while the stream is being read, because a plan that lists every part would grow with the file.
 
-Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
+Source: specific to this library; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

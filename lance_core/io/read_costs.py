@@ -3,7 +3,7 @@
 The storage options ``read_latency_ms`` and ``read_mb_per_second`` describe an object store that is nearer or farther
 than usual.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A semaphore of asyncio grants one slot at a time, so two calls that need several slots each could wait for each other
 forever.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ evaluated first, and the other columns are decoded only for the matching rows.
 
 The bytes are fetched in portions of several fragments each; two portions are in memory at a time.
 
-Source: own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

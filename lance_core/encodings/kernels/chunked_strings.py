@@ -5,7 +5,7 @@
     chunk     offsets[n + 1] | bytes        the offsets are relative to the start of the chunk
     joined    offsets[N + 1], bytes         N is the sum of n over all chunks
 
-Source: our own design; for the chunks, see ``compressive/variable.py``.
+Source: specific to this library; for the chunks, see ``compressive/variable.py``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Large inputs are processed by compiled kernels; both implementations return the same levels.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ together::
     open     parts needed to locate the others: chunk words, repetition index, dictionary      →  PageState, cacheable
     read     parts that contain the wanted rows, in one or two steps                           →  levels and values
 
-Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
+Source: specific to this library; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A scan requests one run of rows, and a take requests many short runs; a decoder treats both alike. From one level of
 nesting to the next, the unit of the spans changes (rows to items, items to bytes), but their order stays the same.
 
-Source: our own design.
+Source: specific to this library.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ file. Parts that are close together are fetched as one extent. If the store maps
 its bytes are accessed, so one extent covers all parts of a buffer; otherwise, large gaps are skipped.
 
 **Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2. The way
-pages are read is our own design; see ``docs/decisions/0009-reading-data-files.md``.
+pages are read is specific to this library; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations
