@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -26,6 +27,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.jobs import request_config
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.spark.staging import Staging
@@ -157,6 +159,17 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 runpy.run_module("dagster", run_name="__main__", alter_sys=True)
 """
 
+_MANY_PROCESSES = """
+import dagster as dg
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+
+defs = dg.Definitions.merge(
+    build_definitions([DatasetDeclaration(key="events", uri={uri!r})]),
+    dg.Definitions(executor=dg.multiprocess_executor),
+)
+"""
+
 
 @dataclass
 class CommandLine:
@@ -187,9 +200,20 @@ class CommandLine:
 
     def ingest(self, config: Path | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run the project's own ingest job to its end."""
-        process = self.start_ingest(config)
-        stdout, stderr = process.communicate(timeout=timeout)
-        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+        return _completed(self.start_ingest(config), timeout)
+
+    def cleanup_in_processes(self, uri: str, **config: Any) -> subprocess.CompletedProcess[str]:
+        """Run the cleanup job of a dataset named ``events``, with a process for each step."""
+        (self.directory / "many_processes.py").write_text(_MANY_PROCESSES.format(uri=uri))
+        run_config = self.directory / "run.yaml"
+        run_config.write_text(json.dumps(request_config("cleanup", **config)))
+        job = ("-m", "many_processes", "-j", "events__cleanup", "-c", str(run_config))
+        return _completed(self.start("job", "execute", *job), timeout=300)
+
+
+def _completed(process: subprocess.Popen[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    stdout, stderr = process.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 def _command_line(directory: Path, home: Path | None, **variables: str) -> CommandLine:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-import yaml
 from click.testing import CliRunner
 from dagster._core.definitions.freshness import FreshnessState
 from dagster._core.definitions.freshness_evaluator import TimeWindowFreshnessPolicyEvaluator
@@ -280,26 +278,8 @@ def test_the_cpu_time_of_steps_in_different_processes_adds_up(
 ) -> None:
     uri, home = str(tmp_path / "events.lance"), tmp_path / "home"
     write_fragments(uri, 4)
-    dagster = command_line(home)
-    (dagster.directory / "many_processes.py").write_text(
-        textwrap.dedent(
-            f"""
-            import dagster as dg
-            from lance_pipelines.build import build_definitions
-            from lance_pipelines.ingest.declaration import DatasetDeclaration
-
-            defs = dg.Definitions.merge(
-                build_definitions([DatasetDeclaration(key="events", uri={uri!r})]),
-                dg.Definitions(executor=dg.multiprocess_executor),
-            )
-            """
-        )
-    )
-    config = tmp_path / "run.yaml"
-    config.write_text(yaml.safe_dump(request_config("cleanup", **CONFIGS["cleanup"])))
-    process = dagster.start("job", "execute", "-m", "many_processes", "-j", "events__cleanup", "-c", str(config))
-    _, log = process.communicate(timeout=300)
-    assert process.returncode == 0, log
+    done = command_line(home).cleanup_in_processes(uri, **CONFIGS["cleanup"])
+    assert done.returncode == 0, done.stderr
     with dg.DagsterInstance.from_config(str(home)) as instance:
         (record,) = instance.fetch_materializations(MAINTENANCE, limit=2).records
         steps = instance.all_logs(record.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT)

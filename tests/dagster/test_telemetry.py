@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import subprocess
 import sys
 import textwrap
@@ -310,26 +309,7 @@ def execute_cleanup(
     dagster = command_line(home, **variables)
     settings = yaml.safe_load((home / "dagster.yaml").read_text()) | SETTINGS
     (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
-    (dagster.directory / "traced.py").write_text(
-        textwrap.dedent(
-            f"""
-            import dagster as dg
-            from lance_pipelines.build import build_definitions
-            from lance_pipelines.ingest.declaration import DatasetDeclaration
-
-            defs = dg.Definitions.merge(
-                build_definitions([DatasetDeclaration(key="events", uri={uri!r})]),
-                dg.Definitions(executor=dg.multiprocess_executor),
-            )
-            """
-        )
-    )
-    config = tmp_path / "run.yaml"
-    given = request_config("cleanup", older_than="0", min_age="0", retain_versions=1)
-    config.write_text(json.dumps(given))
-    process = dagster.start("job", "execute", "-m", "traced", "-j", "events__cleanup", "-c", str(config))
-    stdout, stderr = process.communicate(timeout=300)
-    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+    return dagster.cleanup_in_processes(uri, older_than="0", min_age="0", retain_versions=1)
 
 
 @pytest.mark.slow
