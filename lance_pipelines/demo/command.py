@@ -34,7 +34,7 @@ __all__ = ["demo"]
 def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool) -> None:
     """Ingest and delete rows, then watch the sensors maintain two datasets.
 
-    Starts a real `dagster dev` with a separate instance. The demonstration takes five to ten minutes and ends with
+    Starts a real `dagster dev` with a separate instance. The demonstration takes two to ten minutes and ends with
     tables that compare the numbers of versions, fragments, files, and bytes before and after maintenance. The exit code
     is 0 if every check passed, and 1 if the demonstration failed.
     """
