@@ -53,8 +53,9 @@ def build_definitions(
     shortens the time to load 200 datasets by a fifth.
 
     Args:
-        declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,
-            checks, schedules, and sensors for the asset of the same key, which another part of the project defines.
+        declarations: the datasets. A dataset without a source gets no asset and no ingest job, but everything else:
+            jobs, checks, schedules, and sensors for the asset of the same key, which another part of the project
+            defines.
         namespace: the prefix of the names of the sensors and of the asset ``lance/fleet``; each call in a project needs
             a different one, otherwise Dagster reports duplicate definitions.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one

@@ -26,7 +26,7 @@ class Progress:
     Attributes:
         stage: what is being done, for example ``writing fragments``.
         tasks: number of finished tasks, files, or fragments.
-        total_tasks: number of all of them.
+        total_tasks: total number of tasks, files, or fragments.
         unit: what ``tasks`` counts, in the plural.
         rows: number of rows processed.
         total_rows: number of rows to process.

@@ -137,8 +137,8 @@ def settle_automation_ticks() -> None:
 def instance_directory() -> str:
     """Return the directory of the Dagster instance's databases.
 
-    This is ``DAGSTER_HOME``. If ``DAGSTER_HOME`` is not set, a command uses a temporary directory, which it shares with
-    its child processes and removes when it ends.
+    The directory is ``DAGSTER_HOME``. If that variable is not set, a command uses a temporary directory, which it
+    shares with its child processes and removes when it ends.
     """
     known = os.environ.get(HOME_VARIABLE) or os.environ.get(INSTANCE_VARIABLE)
     if known:

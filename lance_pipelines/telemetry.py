@@ -115,7 +115,7 @@ def _telemetry() -> _Telemetry | None:
 
 
 def _exporters(environment: Mapping[str, str]) -> tuple[SpanProcessor | None, MetricReader | None]:
-    """Return what the environment variables of OpenTelemetry ask for.
+    """Return the exporters that the environment variables of OpenTelemetry select.
 
     ``OTEL_TRACES_EXPORTER`` and ``OTEL_METRICS_EXPORTER`` are ``otlp``, ``console``, or ``none``; without them, a
     signal is exported by OTLP if its endpoint is set. OpenTelemetry itself reads all other variables.
@@ -164,8 +164,8 @@ class _Open:
     """A run or an attempt of a step that has started.
 
     Attributes:
-        start: when it started, in nanoseconds since the epoch.
-        commits: the time and the attributes of each commit that it reported.
+        start: when the run or the attempt started, in nanoseconds since the epoch.
+        commits: the time and the attributes of each commit that was reported.
     """
 
     start: int

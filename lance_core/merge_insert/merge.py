@@ -84,7 +84,7 @@ class Merged:
     Attributes:
         view: the version that the merge created.
         changes: the rows that it inserted, updated, and deleted.
-        attempts: the number of times that it was planned.
+        attempts: the number of times that the merge was planned.
     """
 
     view: TableView

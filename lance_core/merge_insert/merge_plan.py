@@ -44,8 +44,8 @@ def merge_plan_text(
         source: the columns of the source.
         verbose: whether to list the fragments and their files.
         elapsed: seconds that the merge took; None if it was not executed.
-        figures: the numbers of rows that it changed, by name.
-        stats: numbers of the requests that it sent.
+        figures: the numbers of rows that the merge changed, by name.
+        stats: statistics of the requests that the merge sent.
     """
     written = {} if stats is None else {"iops": stats.write_iops, "bytes_written": stats.written_bytes}
     read = {} if stats is None else {"iops": stats.read_iops, "bytes_read": stats.read_bytes}

@@ -160,8 +160,8 @@ def may_be_built_on(
 ) -> Presence:
     """Like :func:`is_built_on`, but return "absent" if anything differs that the next transaction does not affect.
 
-    This is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
-    its transaction records.
+    The answer "absent" is enough to reject a commit, but not to remove a version: the next version's writer may have
+    changed more than its transaction records.
     """
     presence, differs = _compare(log, transaction, made, before, following, is_effect_enough=False)
     return Presence.ABSENT if presence is Presence.UNCERTAIN and differs else presence

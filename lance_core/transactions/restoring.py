@@ -90,7 +90,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
 
 
 def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[str, str] | None) -> str | None:
-    """Return the first missing data or deletion file of a version, as messages name it; None if none is missing."""
+    """Return the first missing data or deletion file of a version, as text for messages; None if none is missing."""
     locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
     listed: dict[tuple[int | None, str], set[str]] = {}
     for base_id, location in _files(manifest, locator):

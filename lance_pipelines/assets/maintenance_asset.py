@@ -13,7 +13,8 @@ _GROUP = "maintenance"
 def build_maintenance_asset(declaration: DatasetDeclaration) -> dg.AssetSpec:
     """Return the asset of the maintenance of one dataset.
 
-    It depends on no asset, and no asset depends on it, so that neither an ingest nor maintenance makes anything stale.
+    The asset depends on no other, and no other depends on it, so that neither an ingest nor maintenance makes anything
+    stale.
     """
     overdue_after = declaration.maintenance.overdue_after
     return dg.AssetSpec(

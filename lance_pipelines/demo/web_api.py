@@ -66,9 +66,9 @@ class Tick:
     """A tick of a sensor.
 
     Attributes:
-        time: when it began, in seconds since 1970.
-        is_skipped: whether it has ended and requested no run.
-        skip_reason: why it requested no run; empty if it gave no reason.
+        time: when the tick began, in seconds since 1970.
+        is_skipped: whether the tick has ended and requested no run.
+        skip_reason: why the tick requested no run; empty if it gave no reason.
     """
 
     time: float

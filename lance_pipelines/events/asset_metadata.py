@@ -269,7 +269,7 @@ def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) 
 
 
 def fragment_table(figures: FragmentFigures) -> dg.TableMetadataValue:
-    """Return the fragments as a table; of more than 20, those with the most bytes, in the order of the manifest."""
+    """Return a table of the fragments in the order of the manifest; only the largest, if there are more than 20."""
     places = np.arange(len(figures))
     if len(places) > _MAX_TABLE_ROWS:
         places = np.sort(np.argsort(-figures.num_bytes, kind="stable")[:_MAX_TABLE_ROWS])
@@ -300,7 +300,7 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
 
 
 def table_schema(schema: pa.Schema, descriptions: Mapping[str, str] = MappingProxyType({})) -> dg.TableSchema:
-    """Return the columns with their Arrow types, nullability, and descriptions or else comments.
+    """Return the columns with their Arrow types, nullability, and descriptions, or comments if they have none.
 
     Every event contains this table, so only the first columns of a wide schema are listed, and long types are
     truncated.

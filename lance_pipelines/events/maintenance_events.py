@@ -33,7 +33,7 @@ def maintenance_materialization(
         declaration: the dataset.
         uri: the location of the dataset in this run.
         summary: what the run did, in one line.
-        effect: what it did, in figures.
+        effect: statistics of what the run did.
         cost: metadata entries with its duration and its CPU time.
         details: the metadata of its report, which is shown collapsed.
     """

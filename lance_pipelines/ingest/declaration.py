@@ -244,7 +244,7 @@ class DatasetDeclaration:
                 raise InvalidInputError(f"dataset {self.name}: {error}") from error
 
     def _convert(self) -> None:
-        """Replace other forms of a value by the declared type; modes, for example, may be given as text."""
+        """Convert values to the declared types; modes, for example, may be given as text."""
         what = f"dataset {self.name}"
         try:
             object.__setattr__(self, "mode", member_of(WriteMode, "mode", self.mode))
@@ -314,7 +314,7 @@ class DatasetDeclaration:
         return partition_columns(self.partition_by)
 
     def _check_owner(self) -> None:
-        """Reject properties of the asset if it is defined elsewhere."""
+        """Reject asset properties in a declaration whose asset is defined elsewhere."""
         given = [name for name in _OF_THE_ASSET if getattr(self, name)]
         if self.source is None and given:
             raise InvalidInputError(
@@ -341,7 +341,7 @@ class DatasetDeclaration:
 
 
 def _column_names(what: str, given: object) -> tuple[str, ...]:
-    """Return names of columns that are given as a name, as names, or as None for no column."""
+    """Return a tuple of column names; the argument is a name, a sequence of names, or None for no column."""
     names = [given] if isinstance(given, str) and given else given or ()
     if not isinstance(names, Sequence) or not all(isinstance(name, str) and name for name in names):
         raise InvalidInputError(f"{what} must be a column name or a sequence of column names, found {given!r:.80}")
@@ -363,7 +363,7 @@ def required_publishing(declaration: DatasetDeclaration) -> PublishSettings:
     """Return how a dataset is published.
 
     Raises:
-        InvalidInputError: nothing is declared.
+        InvalidInputError: the declaration has no ``publish``.
     """
     if declaration.publish is None:
         raise InvalidInputError(f"dataset {declaration.name}: publish is not declared, so no version can be published")
@@ -394,5 +394,5 @@ def key_parts(key: DatasetKey | dg.AssetKey) -> tuple[str, ...]:
 
 
 def dataset_name(key: DatasetKey | dg.AssetKey) -> str:
-    """Return the identifier for an asset key: its parts, joined by ``__``, with ``_`` for all other characters."""
+    """Return the identifier for an asset key: its parts, joined by ``__``; other special characters become ``_``."""
     return "__".join(_NOT_IN_NAMES.sub("_", part) for part in key_parts(key))

@@ -112,7 +112,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """A condition on rows: at least one of the alternatives, each of which is a conjunction of conditions."""
+    """A condition on rows: a disjunction of alternatives, each of which is a conjunction of conditions."""
 
     alternatives: tuple[tuple[Condition, ...], ...]
 

@@ -83,7 +83,7 @@ class FileTotals:
         return cls(len(listed), sum(path.num_bytes for path in listed))
 
     def contents(self, rows: int | None = None) -> Contents:
-        """Return the totals as figures that all maintenance jobs report."""
+        """Return the totals in the form that all maintenance jobs report."""
         return Contents(files=self.files, num_bytes=self.num_bytes, rows=rows)
 
 

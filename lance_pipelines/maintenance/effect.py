@@ -1,4 +1,4 @@
-"""Effect: what one run of a maintenance job did to a dataset, in figures that all jobs have in common.
+"""Effect: what one run of a maintenance job did to a dataset, as statistics that all jobs have in common.
 
 =========================  ====================================================  ====================================
 Job                        ``files`` and ``num_bytes`` of :class:`Contents`      ``bytes_reclaimed``
@@ -21,7 +21,7 @@ __all__ = ["Contents", "Effect"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a job found or left. A figure that the job does not count, or that is not recorded, is None.
+    """The state of a dataset before or after a job. Numbers that are not counted or not recorded are None.
 
     Attributes:
         fragments: number of fragments of the version.
@@ -43,10 +43,10 @@ class Effect:
     Attributes:
         op: the operation, for example ``compact``.
         version_before: the version that the run planned on.
-        version_after: the version that it created; ``version_before`` if it created none.
-        before: what it found.
-        after: what it left.
-        has_changed: whether it changed anything.
+        version_after: the version that the run created; ``version_before`` if it created none.
+        before: the state before the run.
+        after: the state after the run.
+        has_changed: whether the run changed anything.
         bytes_written: total size of the new files, in bytes.
         bytes_reclaimed: total size of the removed files, in bytes.
     """
@@ -74,6 +74,6 @@ class Effect:
 
     @property
     def bytes_saved(self) -> int | None:
-        """By how many bytes the files became smaller; None if they were not counted."""
+        """The number of bytes by which the files became smaller; None if the files were not counted."""
         before, after = self.before.num_bytes, self.after.num_bytes
         return None if before is None or after is None else before - after

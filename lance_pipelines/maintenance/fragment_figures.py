@@ -1,7 +1,7 @@
 """FragmentFigures: rows, deleted rows, bytes, and files of every fragment of a version, as arrays.
 
 All numbers come from the manifest. The manifest is read once; everything derived from it (the statistics of a
-table, a histogram, the largest fragments) is computed on arrays, so that 100,000 fragments cost a fraction of a second.
+table, a histogram, the largest fragments) is computed on arrays, so that 100,000 fragments take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FragmentFigures:
 
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset) -> Self:
-        """Return the figures of a handle's version. Row counts that are not recorded are read from the data files."""
+        """Return the numbers of a handle's version. Row counts that are not recorded are read from the data files."""
         fragments = dataset.counted_manifest.fragments
         sizes = [fragment.data_file_bytes for fragment in fragments]
         return cls(
@@ -64,7 +64,7 @@ class FragmentFigures:
     def small(self, policy: CompactionPolicy) -> npt.NDArray[np.bool_]:
         """Return a mask of the fragments that are below both targets of a policy.
 
-        These are the number of rows, including deleted rows, and the size in bytes.
+        The targets are a number of rows, including deleted rows, and a size in bytes.
         """
         small: npt.NDArray[np.bool_] = self.rows < policy.target_rows_per_fragment
         if policy.target_bytes_per_fragment is not None:

@@ -70,7 +70,7 @@ class TableHealth:
             dataset: an open handle.
             policy: defines the limits; for a disabled part of the policy, the default limits apply.
             versions: the number of versions; if None, the versions are listed and counted.
-            figures: the figures of the handle's fragments, if the caller has them.
+            figures: the statistics of the version's fragments, if the caller has them.
         """
         figures = FragmentFigures.of(dataset) if figures is None else figures
         compaction = policy.compaction or CompactionPolicy()
@@ -94,7 +94,7 @@ class TableHealth:
 
     @property
     def contents(self) -> Contents:
-        """The figures that all maintenance jobs report."""
+        """The statistics that all maintenance jobs report."""
         return Contents(fragments=self.fragments, files=self.data_files, num_bytes=self.bytes_total, rows=self.rows)
 
     @property

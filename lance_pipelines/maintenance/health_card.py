@@ -110,7 +110,7 @@ class HealthCard:
 
     Attributes:
         health: the statistics of the version.
-        figures: the figures of its fragments.
+        figures: the statistics of the version's fragments.
         coverage: what its indices cover.
         parts: the grades of fragments, deleted rows, old versions, and indices.
         policy: the policy by which fragments count as small.
@@ -283,7 +283,7 @@ def _size(free: Reclaimable) -> str:
 
 
 def _grade(value: float, thresholds: Sequence[float]) -> Grade:
-    """Return A below the first threshold, and one grade worse from each threshold on."""
+    """Return A below the first threshold, and one grade worse for each threshold that is reached."""
     return Grade(sum(value >= threshold for threshold in thresholds))
 
 

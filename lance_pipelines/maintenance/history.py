@@ -2,7 +2,7 @@
 
 Several datasets can share a history, and several runs can append to it at the same time. It maintains itself: a run
 that finds more than :data:`MAX_FRAGMENTS` fragments merges them, and versions older than a day are removed by the
-automatic cleanup, which every writer of the table follows.
+automatic cleanup, which every writer of the table performs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TIME: Final = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One run. :class:`Effect` describes the figures; those that are unknown are None.
+    """One run. :class:`Effect` describes the numbers; those that are unknown are None.
 
     Attributes:
         time: when the run ended.

@@ -142,8 +142,8 @@ class IndexDeclaration:
         name: name of the index; if empty, the column's name and ``_idx``, which is also pylance's default.
         parameters: parameters of the type, such as ``{"num_sub_vectors": 16}``, by pylance's names. A change of
             parameters alone does not rebuild an existing index.
-        min_rows: number of rows from which the index is built. If None, 1, and 256 for a vector index, which is trained
-            on the rows.
+        min_rows: number of rows that the dataset must have before the index is built. If None, 256 for a vector index,
+            which is trained on the rows, and 1 for all other types.
     """
 
     column: str
@@ -178,7 +178,7 @@ class IndexDeclaration:
 
     @property
     def num_rows_needed(self) -> int:
-        """Number of rows from which the index is built."""
+        """Number of rows that the dataset must have before the index is built."""
         if self.min_rows is not None:
             return self.min_rows
         return _MIN_VECTORS if self.type.is_vector else 1

@@ -1,4 +1,4 @@
-"""The digest of a plan, by which a run executes only the plan that was reviewed."""
+"""The digest of a plan, which ensures that a run executes only the plan that was reviewed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Commits a restore exactly once, and only if no rows have changed since it was planned.
 
-A restore discards all later changes. Changes that were not known when the plan was made must not be discarded
-unseen, so the restore is then refused. A compaction in the meantime does not matter.
+A restore discards all later changes. Changes that were committed after the plan was made must not be discarded
+without review, so they make the restore fail. A compaction in the meantime does not matter.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class CommitReport(Protocol):
 
     @property
     def effect(self) -> Effect:
-        """What the operation did, in figures that all operations have in common."""
+        """What the operation did, as statistics that all operations have in common."""
 
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics for an event."""

@@ -40,7 +40,7 @@ def record_effect(
         effect: what the run did.
         uri: the location of the dataset in this run.
         summary: what the run did, in one line.
-        details: the metadata of its report or of its plan.
+        details: the metadata of the run's report or plan.
     """
     cpu_seconds = round(take_cpu_seconds() + _cpu_seconds_of_earlier_steps(context), 2)
     cost = {**duration(context), _CPU_KEY: cpu_seconds}
@@ -83,7 +83,7 @@ def _write_history(declaration: DatasetDeclaration, entry: HistoryEntry, log: lo
 
 
 def cpu_metadata() -> dict[str, dg.MetadataValue]:
-    """Return the metadata entry of a step's output with the CPU time of the step; the last step adds them up."""
+    """Return the metadata entry of a step's output with the CPU time of the step; the last step adds up these times."""
     return {_CPU_KEY: dg.MetadataValue.float(round(take_cpu_seconds(), 2))}
 
 

@@ -23,8 +23,8 @@ __all__ = ["build_tag_op"]
 def build_tag_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that moves the tag of one dataset.
 
-    Its output is the materialization of the published asset. There is none if the tag was not moved. If the new version
-    has the same data as the old one, for example after a compaction, an observation is logged instead.
+    The op's output is the materialization of the published asset; there is none if the tag was not moved. If the new
+    version has the same data as the old one, for example after a compaction, an observation is logged instead.
     """
 
     @dg.op(

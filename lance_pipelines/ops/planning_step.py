@@ -28,7 +28,7 @@ _Config = TypeVar("_Config", bound=MaintenanceConfig)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest(Generic[_Config]):
-    """What a step plans for.
+    """The input of a planning step.
 
     Attributes:
         context: the context of the step.

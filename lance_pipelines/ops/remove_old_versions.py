@@ -52,7 +52,7 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that removes old versions of one dataset.
 
-    It does not need the pool slot for correctness: a cleanup keeps files to which a commit refers in the meantime.
+    The op does not need the pool slot for correctness: a cleanup keeps the files of versions committed in the meantime.
     """
 
     def remove(context: dg.OpExecutionContext, planned: PlannedCleanup) -> CleanupReport:

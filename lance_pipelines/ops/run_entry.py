@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 1.0
 def begin_run(context: dg.OpExecutionContext) -> None:
     """Record the process of the run, and mark runs whose process no longer exists as failed.
 
-    This happens even if the run finds nothing to do and never uses the pool.
+    Both steps are done even if the run finds nothing to do and never uses the pool.
     """
     start_cpu_clock()
     note_run_process(context.instance, context.run_id)
@@ -49,8 +49,8 @@ def tag_check(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
 def await_ingests(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
     """Wait for the ingests of a dataset that are running now, so that maintenance covers their commits.
 
-    This does not wait for ingests that are queued or start later, because this run may occupy the slot that they need.
-    Without a shared instance, other runs are unknown, and this returns immediately.
+    The function does not wait for ingests that are queued or start later, because this run may occupy the slot that
+    they need. Without a shared instance, other runs are unknown, and the function returns immediately.
     """
     first = told = _ingests_at_work(context, dataset)
     while left := {run_id: text for run_id, text in _ingests_at_work(context, dataset).items() if run_id in first}:

@@ -54,7 +54,7 @@ class _Recorded:
     Attributes:
         data_version: the data version.
         storage_id: id of the event in the event log.
-        run_id: the run that read it before; None for the input of this run.
+        run_id: the run that read this data version before; None for the input of this run.
     """
 
     data_version: str

@@ -1,7 +1,7 @@
 """version_sensor: reports commits by other programs as events of the dataset's asset.
 
-Without it, Dagster would know only the commits of its own runs, and downstream assets would not be updated when another
-program appends or deletes rows.
+Without this sensor, Dagster would know only the commits of its own runs, and downstream assets would not be updated
+when another program appends or deletes rows.
 """
 
 from collections.abc import Sequence

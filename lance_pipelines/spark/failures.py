@@ -263,6 +263,6 @@ def _summary(message: str) -> str:
 
 
 def _plain_path(uri: str) -> str:
-    """Return a local file's path as the user would write it; other URIs as they are."""
+    """Return a local file's path as the user would write it; other URIs are unchanged."""
     match = re.fullmatch(r"file:/{1,3}(?=[^/])(.*)", uri)
     return unquote(f"/{match[1]}") if match else uri

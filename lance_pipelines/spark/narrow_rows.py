@@ -50,9 +50,9 @@ _UNCOUNTED: Final = 2**31 - 1
 def marked_rows(frame: DataFrame, target: pa.Schema) -> DataFrame | None:
     """Return the frame with the additional column :data:`_WIDE`; None if its batches must be counted.
 
-    They must be counted if the types alone make every row wide, if a column has a nested type other than a vector, if
-    column names are ambiguous, or if the session does not limit the number of rows in a batch. A frame without a limit
-    of bytes needs no mark, so None is returned for it, too.
+    The bytes must be counted if the types alone make every row wide, if a column has a nested type other than a vector,
+    if column names are ambiguous, or if the session does not limit the number of rows in a batch. If the session does
+    not limit the number of bytes, no mark is needed, and None is returned, too.
 
     Args:
         frame: the rows.

@@ -59,7 +59,7 @@ class Location:
 
 
 def pin_version(location: Location, options: Mapping[str, Any]) -> lance_core.LanceDataset:
-    """Open the version that the options of a read select, and lease it if they request that.
+    """Open the version that the options of a read select, and lease it if they request a lease.
 
     Raises:
         InvalidInputError: the options contradict each other.

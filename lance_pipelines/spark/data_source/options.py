@@ -42,7 +42,7 @@ class Option:
 
     Attributes:
         name: the name, as documented; upper and lower case do not matter.
-        uses: what it applies to.
+        uses: the uses of the data source to which the option applies.
         parse: converts the text, or raises ValueError.
         expects: what the text must be, for the reference and for error messages.
         meaning: what the option does, for the reference.

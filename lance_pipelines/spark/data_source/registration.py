@@ -30,7 +30,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 def register(session: SparkSession, *, storage_options: Mapping[str, str] | None = None) -> None:
     """Register the data source ``lance`` in a session, which may be a Spark Connect session.
 
-    This also sets the session's settings that the data source needs, and hides the values of its storage options in
+    The call also sets the session's settings that the data source needs, and hides the values of its storage options in
     the plans and logs of Spark. Every process of the cluster must be able to import this package. Registering the data
     source again replaces the storage options.
 

@@ -28,9 +28,9 @@ class Deleted:
     """The result of a delete.
 
     Attributes:
-        version: the version that it created; if it created none, the version in which no row matched.
+        version: the version that the delete created; if it created none, the version in which no row matched.
         num_deleted_rows: number of deleted rows.
-        attempts: number of times that it was planned.
+        attempts: number of times that the delete was planned.
     """
 
     version: int

@@ -48,11 +48,11 @@ class Upserted:
     """The result of an upsert.
 
     Attributes:
-        version: the version that it created.
+        version: the version that the merge created.
         num_inserted_rows: number of inserted rows.
         num_updated_rows: number of updated rows.
         num_deleted_rows: number of rows that were deleted without being updated.
-        attempts: number of times that it was planned.
+        attempts: number of times that the merge was planned.
     """
 
     version: int

@@ -34,10 +34,10 @@ class Replaced:
     """The result of a replacement.
 
     Attributes:
-        version: the version that it created.
+        version: the version that the replacement created.
         num_deleted_rows: number of rows that matched the predicate.
         num_inserted_rows: number of rows of the frame.
-        attempts: number of times that it was planned.
+        attempts: number of times that the replacement was planned.
     """
 
     version: int

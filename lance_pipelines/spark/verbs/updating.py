@@ -30,9 +30,9 @@ class Updated:
     """The result of an update.
 
     Attributes:
-        version: the version that it created.
+        version: the version that the update created.
         num_updated_rows: number of rows that matched the condition.
-        attempts: number of times that it was planned.
+        attempts: number of times that the update was planned.
     """
 
     version: int
@@ -107,7 +107,7 @@ class _Done:
 
     Attributes:
         schema: the columns of the version that the task has read.
-        content_keys: identify the rows of the fragments that it has searched.
+        content_keys: identify the rows of the fragments that the task has searched.
         changes: the result.
     """
 

@@ -35,7 +35,7 @@ class Written:
     """The result of a write.
 
     Attributes:
-        version: the version that it created.
+        version: the version that the write created.
         num_rows: number of rows of the frame.
         num_bytes: total size of the new data files.
         num_fragments: number of new fragments.
