@@ -104,7 +104,7 @@ class ProgressLines:
         interval_seconds: float = INTERVAL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the time of the first stage.
+        """Start timing the first stage.
 
         Args:
             write: receives each line.

@@ -203,7 +203,7 @@ class _Telemetry:
         Finalize(None, self._shut_down, exitpriority=0)
 
     def convert(self, event: dg.DagsterEvent, record: logging.LogRecord) -> None:
-        """Start or end a span, or note a commit."""
+        """Start or end a span, or record a commit."""
         known: Mapping[str, Any] = getattr(record, "dagster_meta", {})
         kind, now = event.event_type, int(record.created * _NANOSECONDS)
         place = (str(known.get("run_id")), None if kind in _OF_RUNS else event.step_key)

@@ -133,7 +133,7 @@ def _after(manifest: Manifest) -> ManifestName:
 
 
 def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Manifest) -> bool:
-    """Return whether this version, which may be too late itself, leads to the latest without any contradiction."""
+    """Return whether no version up to the latest proves that this version, or one after it, was created too late."""
     while version.version < latest.version:
         theirs = read_transaction(log, version)
         if theirs is not None and _shows_files(theirs, version, before, latest):
@@ -237,7 +237,7 @@ def _compare(
 
 
 def _is_made_by_delete(delete: Operation, made: Manifest, following: Manifest) -> bool:
-    """Return whether a delete obviously turned one version into the other; False is inconclusive."""
+    """Return whether it is certain that a delete turned one version into the other; False is inconclusive."""
     updated = {fragment.id: fragment.message for fragment in delete.changed_fragments()}
     gone = delete.removed_fragments()
     before = [fragment for fragment in made.message.fragments if fragment.id not in gone]
@@ -287,7 +287,7 @@ def _told_by_files(
 def _survival(
     log: VersionLog, made: Manifest, following: Manifest, undone: set[_Fact], *, hides_rows: bool
 ) -> Presence:
-    """Return whether the next version has a version's change; it is what the next transaction makes of the version.
+    """Return whether the next version, created by the next transaction, contains the change of the version to check.
 
     Args:
         log: the table's versions.

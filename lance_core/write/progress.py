@@ -71,13 +71,13 @@ class FileSystemFragmentWriteProgress(FragmentWriteProgress):
         self._metadata = dict(metadata or {})
 
     def begin(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """Write both files."""
+        """Write the metadata and the marker."""
         self._files.create_dir(self._base_path, recursive=True)
         self._write(self._in_progress(fragment), {"fragment_id": fragment.id, "metadata": self._metadata})
         self._write(f"{self._base_path}/fragment_{fragment.id}.json", fragment.to_json())
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
-        """Remove the file that marks the fragment as being written."""
+        """Remove the marker of the fragment."""
         self._files.delete_file(self._in_progress(fragment))
 
     def _in_progress(self, fragment: FragmentMetadata) -> str:

@@ -252,7 +252,7 @@ def remove_staged(
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
-    """Return an append, based on the latest version, of rows that were written for another or no version."""
+    """Return an append, based on the latest version, of rows that were written for another version or for none."""
     fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))

@@ -39,7 +39,7 @@ def evaluate_checks(
     version: int | None,
     is_printed: bool,
 ) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of each check. While expensive checks are evaluated, a lease keeps the version.
+    """Yield the result of each check. During expensive checks, a lease protects the version from cleanups.
 
     Args:
         context: the step.
@@ -147,7 +147,7 @@ def _earlier_columns(
 
 
 def _lease(context: dg.OpExecutionContext, subject: CheckedVersion) -> VersionLease | None:
-    """Protect the version from cleanups; None if nothing can be written to the location."""
+    """Return a lease that protects the version from cleanups; None if the location is not writable."""
     try:
         return lease_version(subject.dataset, holder=f"checks of run {context.run_id}", duration=_LEASE)
     except (StorageError, NotSupportedError) as error:

@@ -99,7 +99,7 @@ class Rule:
 
 
 def evaluate(name: str, subject: CheckedVersion) -> Finding:
-    """Run one check. An error that the data causes is a finding.
+    """Run one check. An error that the data causes is returned as a finding.
 
     Raises:
         StorageError: a storage operation failed; that says nothing about the data.

@@ -53,7 +53,7 @@ class ProjectSettings:
 
 
 class _Attributes(BaseModel):
-    """Accepts everything, because loading reports a mistake in one line, whereas Dagster uses several."""
+    """Accepts any attributes: loading reports a mistake in one line, whereas Dagster's own validation uses several."""
 
     model_config = ConfigDict(extra="allow")
 

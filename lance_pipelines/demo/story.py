@@ -250,7 +250,7 @@ class Story:
         return {run["jobName"] for run in runs}
 
     def _is_at_rest(self, operations: list[str], known: set[str], tagged_version: int) -> bool:
-        """Return whether every operation ran, no run is active, and both datasets have the expected state."""
+        """Return whether every operation has run, no run is active, and both datasets have the expected state."""
         jobs = self._jobs_since(known)
         if not all(any(job_name(name, dataset) in jobs for dataset in DATASETS) for name in operations):
             return False
@@ -318,7 +318,7 @@ class Story:
         self._check(f"{when}: {dataset} has exactly the {expected.num_rows} expected rows", holds=rows.equals(expected))
 
     def _search(self, when: str) -> list[int]:
-        """Search for the nearest vectors, and check that a search with the index finds the same."""
+        """Search for the nearest vectors, and check that a search with the index finds the same rows."""
         uri = self._uris[EVENTS]
         query = {"column": "embedding", "q": query_vector(), "k": 5}
         found = lance_core.dataset(uri).to_table(columns=["id"], nearest=query)["id"].to_pylist()

@@ -117,7 +117,7 @@ def dataset_observation(
 def _described(
     report_metadata: Mapping[str, int | float | str], otherwise: str
 ) -> tuple[str, dict[str, int | float | str]]:
-    """Return the description of an event, and the metadata without it: the web interface shows both."""
+    """Return the description of an event, and the metadata without the description, which would be shown twice."""
     others = {key: value for key, value in report_metadata.items() if key != SUMMARY_KEY}
     return str(report_metadata.get(SUMMARY_KEY) or otherwise), others
 

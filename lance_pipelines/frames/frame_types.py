@@ -59,7 +59,7 @@ class FrameType:
 
     @property
     def label(self) -> str:
-        """The type for messages."""
+        """The name of the type, for messages."""
         return f"{self.package}.{self.name}"
 
     def describes(self, found: type) -> bool:

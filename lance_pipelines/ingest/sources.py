@@ -294,7 +294,7 @@ class SparkSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A stream. A run ingests exactly once what has arrived since the last run, and ends.
+    """A stream. A run ingests what has arrived since the last run, exactly once, and then ends.
 
     Attributes:
         format: the format, which selects the reader.
@@ -372,7 +372,7 @@ def check_literals(what: str, *fields: tuple[str, str | None]) -> None:
 
 
 def check_not_text(what: str, *fields: tuple[str, object]) -> None:
-    """Check that fields which are lists are not a single string, which Python would take for a list of characters.
+    """Check that list fields are not given as a single string, which Python would take for a list of characters.
 
     Args:
         what: what the fields belong to, for messages.

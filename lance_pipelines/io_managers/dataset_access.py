@@ -24,7 +24,7 @@ __all__ = ["DatasetAccess", "rows_of"]
 
 
 class DatasetAccess(BaseModel):
-    """The fields, the leases, and the declarations of an object through which steps read and write datasets."""
+    """Base class of the IO manager and the resource: their fields, leases, and declarations for writes."""
 
     # Messages about invalid values must not contain them: they may be secrets.
     model_config = ConfigDict(hide_input_in_errors=True)

@@ -165,7 +165,7 @@ def dataset_uri(base_uri: str, key: dg.AssetKey) -> str:
 
 
 def _partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
-    """Return the columns by which the rows of an asset belong to its partitions."""
+    """Return the columns that assign the rows of an asset to its partitions."""
     declared = metadata.get(PARTITION_KEY)
     if isinstance(declared, str):
         return (PartitionColumn(column=declared),)
@@ -185,7 +185,7 @@ def _partitions(context: dg.OutputContext | dg.InputContext) -> list[Partition]:
 
 
 def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata with the values that Dagster has wrapped."""
+    """Return metadata as plain values, without the classes in which Dagster wraps them."""
     return {name: value.value if isinstance(value, dg.MetadataValue) else value for name, value in metadata.items()}
 
 

@@ -80,7 +80,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
             frame_type: the type of the frame, as for ``LanceIOManager``.
             columns: names of the columns; None means all.
             filter: a SQL condition that selects the rows; None means all.
-            partition_by: the columns by which rows belong to partitions, as for ``write``. A step then reads only the
+            partition_by: the columns that assign rows to partitions, as for ``write``. A step then reads only the
                 rows of the partitions of the asset that it depends on. Ignored outside a run.
         """
         with reported_as_failure(self.asset):
@@ -114,7 +114,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
                 ``overwrite`` replaces the rows of these partitions.
             schema_mode: what happens to columns that the dataset lacks: ``error``, ``add``, or ``overwrite``. By
                 default, ``overwrite`` if all rows are replaced, and ``error`` otherwise.
-            partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
+            partition_by: the columns that assign rows to partitions, as for ``DatasetDeclaration``.
             upsert_by: the key columns of mode ``upsert``, as for ``DatasetDeclaration``.
         """
         with reported_as_failure(self.asset):

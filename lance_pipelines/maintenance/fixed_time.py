@@ -63,7 +63,7 @@ def random_function(predicate: str) -> str | None:
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time in the format of ISO 8601; without an offset, it is in UTC.
+    """Parse a time in ISO 8601 format; a time without an offset is in UTC.
 
     Raises:
         InvalidInputError: the text is not such a time.

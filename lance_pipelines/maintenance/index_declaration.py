@@ -77,7 +77,7 @@ class IndexType(StrEnum):
 
     @property
     def is_vector(self) -> bool:
-        """Whether it is a type of vector index."""
+        """Whether this is a type of vector index."""
         return self.value.startswith("IVF_")
 
     @property

@@ -163,7 +163,7 @@ class MaintenancePolicy:
             raise InvalidInputError(f"maintenance: overdue_after must be positive, found {self.overdue_after}")
 
     def digest(self) -> str:
-        """Return a hexadecimal digest of when work is due; equal policies have the same digest in every process."""
+        """Return a hexadecimal digest of what decides when work is due; the same in every process."""
         parts = dataclasses.asdict(self)
         del parts["overdue_after"]
         text = json.dumps(parts, sort_keys=True, default=timedelta.total_seconds)

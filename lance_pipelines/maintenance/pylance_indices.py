@@ -33,7 +33,7 @@ _PANICS: Final = "pyo3_runtime"
 
 
 def missing_extra() -> str:
-    """Return why indices cannot be built in this environment; empty if pylance is installed. Does not import it."""
+    """Return why indices cannot be built in this environment; empty if pylance, which is not imported, is installed."""
     try:
         is_installed = importlib.util.find_spec(_MODULE) is not None
     except ValueError:
@@ -81,7 +81,7 @@ class PylanceBranch:
             create(index.column, index.type.value, name=index.name, replace=True, **parameters)
 
     def update(self, names: Sequence[str], *, retrain: bool) -> None:
-        """Add all fragments that are not covered to some indices, in one version.
+        """Update some indices so that they cover all fragments, in one version.
 
         Args:
             names: the names of the indices.

@@ -204,7 +204,7 @@ def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> s
 
 
 def configured_uri(declaration: DatasetDeclaration, uri: str | None) -> str:
-    """Return a location that a run configuration gives, or else the declared one.
+    """Return the location in a run configuration, or the declared location if there is none.
 
     Raises:
         InvalidInputError: the configured location is empty.

@@ -74,6 +74,6 @@ def _report_dead_runs(context: dg.OpExecutionContext) -> None:
 
 
 def _ingests_at_work(context: dg.OpExecutionContext, dataset: DatasetKey) -> dict[str, str]:
-    """Map each run id to a description of the run."""
+    """Return a description of each ingest that is running, by run id."""
     runs = find_runs_in_flight(context.instance, dataset, (INGEST,)).awaited
     return {run.run_id: run.text for run in runs if run.is_at_work}

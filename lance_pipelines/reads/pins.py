@@ -300,7 +300,7 @@ def _record(
     *,
     tag: str | None = None,
 ) -> None:
-    """Log the read as an event of the run; metadata of an input would be an observation of the asset."""
+    """Log the read as an event of the run; Dagster would log metadata of an input as an observation of the asset."""
     metadata: dict[str, dg.MetadataValue] = {
         _READ_ASSET_KEY: dg.MetadataValue.text(key.to_user_string()),
         "dagster/uri": dg.MetadataValue.text(uri),

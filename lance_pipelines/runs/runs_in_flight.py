@@ -90,7 +90,7 @@ def find_runs_in_flight(instance: dg.DagsterInstance, dataset: DatasetKey, ops: 
 
 
 def _find(instance: dg.DagsterInstance, dataset: DatasetKey, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
-    """Return each run, with whether it is an ingest."""
+    """Return each run, and whether it is an ingest."""
     name, found = dataset_name(dataset), []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
         op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == name else None

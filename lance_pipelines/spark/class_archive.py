@@ -85,7 +85,7 @@ class ClassArchive:
         return None
 
     def named(self, num_bytes: int) -> Path:
-        """Return the path of the archive if it has that size in bytes."""
+        """Return the path of an archive of this size, in bytes."""
         return self.stem.with_name(f"{self.stem.name}-{num_bytes}.jsa")
 
     @property

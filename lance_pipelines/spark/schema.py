@@ -85,7 +85,7 @@ def _check_names(struct_type: spark_types.StructType) -> None:
 
 
 def _with_own_types(found: pa.Schema, natural: pa.Schema, existing: pa.Schema) -> pa.Schema:
-    """Return the columns with the table's types where Spark reads these as the columns' types, or else natural types.
+    """Return the columns, each with the table's type if Spark represents both alike, or else with its natural type.
 
     For example, Spark has no unsigned integers: a ``smallint`` column may be added to a column of type uint8. Each
     value is checked when it is written. The type that a column had in another table, which its metadata records,

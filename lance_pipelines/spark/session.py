@@ -208,7 +208,7 @@ def is_connect_session(session: SparkSession) -> bool:
 
 
 def _check_reachable(url: str) -> None:
-    """Connect to a Spark Connect server once, because its client repeats an attempt for ten minutes."""
+    """Connect to a Spark Connect server once, because its client retries for ten minutes."""
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or _REMOTE_PORT)
@@ -227,7 +227,7 @@ def _short_retries() -> RetryPolicy:
 
 
 def stop_session(session: SparkSession, *, max_seconds: float = _STOP_SECONDS) -> bool:
-    """Stop a session and end its JVM and Python workers, so that the next start gets a fresh one.
+    """Stop a session and end its JVM and Python workers, so that the next session starts new ones.
 
     ``SparkSession.stop`` alone leaves the JVM running with the Java runtime, the memory, and the options that it
     started with. A JVM that started this Python process (spark-submit) is not stopped, and neither is a Spark Connect

@@ -51,7 +51,7 @@ def compact(
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Compacted:
-    """Merge small fragments, and remove deleted rows of fragments with many of them.
+    """Merge small fragments, and remove the deleted rows from fragments that have many of them.
 
     Args:
         session: a running Spark session.
@@ -83,7 +83,7 @@ def materialize_deletions(
     storage_options: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Compacted:
-    """Remove deleted rows from the data files of fragments with many of them; other fragments are not rewritten.
+    """Remove deleted rows from the data files of fragments that have many; other fragments are not rewritten.
 
     Args:
         session: a running Spark session.

@@ -36,7 +36,7 @@ def add_columns(
     transaction_uuid: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Add columns with values to every row, in one version, and return its number.
+    """Add columns with computed values, in one version, and return the number of that version.
 
     Args:
         session: a running Spark session.
