@@ -90,7 +90,7 @@ class Rule:
     Attributes:
         description: what a passed check guarantees.
         examine: examines a version.
-        is_cheap: whether its cost does not grow with the number of rows and files.
+        is_cheap: whether the cost of the check is independent of the number of rows and files.
     """
 
     description: str

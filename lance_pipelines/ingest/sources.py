@@ -11,7 +11,7 @@ Source              Rows                                                  A run'
 ``StreamSource``    that have arrived in a stream since the last run      nothing
 ==================  ====================================================  =========================================
 
-``spark/sources.py`` turns all of them into DataFrames, except those that need no Spark. ``spark/stream_ingest.py``
+``spark/sources.py`` turns sources into DataFrames, except those that need no Spark. ``spark/stream_ingest.py``
 ingests streams.
 """
 

@@ -1,7 +1,7 @@
 """Builds and updates indices with pylance, the optional extra of this project; no other module imports it.
 
 pylance works on a branch of the dataset, so it never writes to the dataset's own versions; ``index_commit.py`` moves
-the results. Errors of pylance become typed errors with one-line messages. pylance leaves out an index that it cannot
+the results. Errors of pylance become typed errors with one-line messages. pylance skips an index that it cannot
 read, and only logs a warning; therefore the caller checks what the branch's indices cover afterward.
 """
 

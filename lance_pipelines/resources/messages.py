@@ -1,6 +1,6 @@
 """The IO manager for the messages between steps: small JSON documents, which are not assets.
 
-Steps do not use the project's ``io_manager``, because that one may store data frames only.
+Steps do not use the project's ``io_manager``, because a project's IO manager may store only data frames.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Records the class archive of the current Java runtime and Spark installation, by running a small session.
 
-``python -m lance_pipelines.spark.class_recording`` records it now, for example while an image is built.
+``python -m lance_pipelines.spark.class_recording`` records the archive now, for example while an image is built.
 """
 
 from __future__ import annotations

@@ -124,10 +124,10 @@ def open_stream(session: SparkSession, source: StreamSource) -> DataFrame:
 
 
 def query_rows(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
-    """Return the result of a query on the rows of a DataFrame. The view exists only until Spark has resolved the query.
+    """Return the result of a query on the rows of a DataFrame, which the query reads from the view ``source``.
 
-    A Spark Connect session resolves the query again whenever it is executed. In such a session, the view exists as long
-    as the session, which no other run shares.
+    The view exists only until Spark has resolved the query. A Spark Connect session resolves the query again whenever
+    it is executed. In such a session, the view exists as long as the session, which no other run shares.
     """
     with _view_lock:
         with translated("cannot create the view for the source's query"):

@@ -129,7 +129,7 @@ class TableChange:
         """Execute tasks in parallel, each with a handle to the version of this attempt.
 
         Args:
-            execute: executes one task; both must be picklable.
+            execute: executes one task. The function and the tasks must be picklable.
             tasks: the tasks.
 
         Raises:
