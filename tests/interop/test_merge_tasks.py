@@ -200,7 +200,7 @@ def test_source_row_replaces_every_target_row_with_the_same_key(uri: str, stable
 
 def test_matched_row_fails_the_merge_with_when_matched_fail(uri: str) -> None:
     write_table(uri)
-    with pytest.raises(InvalidMergeError, match="a row of the table has the key id = 30"):
+    with pytest.raises(InvalidMergeError, match="when_matched 'fail' does not allow: id = 30"):
         merge(uri, SOURCES["mixed"], when_matched="fail")
     assert merge(uri, SOURCES["all_new"], when_matched="fail").num_inserted == 20
 

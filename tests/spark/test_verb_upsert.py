@@ -139,7 +139,7 @@ def test_repeated_key_raises_an_error_that_names_it_and_leaves_no_files(
         upsert(twice, table, "id")
     with pytest.raises(SchemaMismatchError, match="'other' of the source is not in the dataset"):
         upsert(twice.withColumn("other", twice.id), table, "id")
-    with pytest.raises(InvalidMergeError, match="has the key id = 59"):
+    with pytest.raises(InvalidMergeError, match="when_matched 'fail' does not allow: id = 59"):
         upsert(frame(spark, rows(59, 75)), table, "id", when_matched="fail")
     assert data_files(table) == before
     assert lance_core.dataset(table).version == 2
