@@ -625,6 +625,30 @@ def test_index_update_waits_for_a_compaction_of_the_same_dataset(watched) -> Non
     assert len(watched.tick("optimize_indices")) == 1
 
 
+@pytest.mark.parametrize("op", ["compact", "materialize_deletions"])
+def test_a_table_that_defers_the_remapping_of_its_indices_is_not_rewritten(watched, op) -> None:
+    """The job would fail; the sensor says what to do, and requests a run as soon as this is done."""
+    watched.fill(4)
+    lance.dataset(watched.uri()).create_scalar_index("id", "BTREE")
+    lance.dataset(watched.uri()).optimize.compact_files(defer_index_remap=True)
+    watched.fill(4)
+    lance.dataset(watched.uri()).delete("id < 4")
+    version = lance_core.dataset(watched.uri()).version
+    problem = (
+        f"but version {version} cannot be compacted: a compaction by pylance deferred the remapping of its indices. "
+        "Rebuild every index with pylance (create_index or create_scalar_index, replace=True), then call "
+        "drop_index('__lance_frag_reuse')"
+    )
+    assert watched.tick(op) == []
+    first = watched.reason
+    assert first.endswith(problem)
+    assert watched.tick(op) == []
+    assert watched.reason == first.replace("events: ", f"events: version {version} unchanged: ")
+    lance.dataset(watched.uri()).create_scalar_index("id", "BTREE", replace=True)
+    lance.dataset(watched.uri()).drop_index("__lance_frag_reuse")
+    assert len(watched.tick(op)) == 1
+
+
 def test_index_sensor_reports_the_missing_package_until_pylance_is_installed(watched, monkeypatch) -> None:
     watched.fill(1)
     watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)

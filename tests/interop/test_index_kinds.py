@@ -15,6 +15,7 @@ import pytest
 
 import lance_core
 from lance_core import LanceOperation
+from lance_core.errors import NotSupportedError
 
 SCALAR = {
     "a": "BTREE",
@@ -52,12 +53,16 @@ def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     dataset = lance.write_dataset(
         _rows(0, ROWS), str(path), max_rows_per_file=FRAGMENT, enable_stable_row_ids=request.param == "stable"
     )
+    _build_indices(dataset)
+    return path
+
+
+def _build_indices(dataset: lance.LanceDataset) -> None:
     for column, kind in SCALAR.items():
-        dataset.create_scalar_index(column, kind)
+        dataset.create_scalar_index(column, kind, replace=True)
     for column, kind in VECTOR.items():
         extra = {"num_sub_vectors": 2, "num_bits": 4} if kind == "IVF_PQ" else {}
-        dataset.create_index(column, kind, num_partitions=2, **extra)
-    return path
+        dataset.create_index(column, kind, num_partitions=2, replace=True, **extra)
 
 
 @pytest.fixture
@@ -323,3 +328,21 @@ def test_indexed_queries_return_correct_rows_if_a_file_records_the_moved_rows(tm
     lance_core.LanceDataset.commit(uri, update, read_version=dataset.version)
     for value, found in {-1: [1], -2: [2], 2: [], 4: []}.items():
         assert lance.dataset(uri).to_table(filter=f"b = {value}")["a"].to_pylist() == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", ["addresses"], indirect=True)
+def test_table_with_deferred_remapping_is_compacted_after_its_indices_were_rebuilt_and_the_record_was_dropped(
+    uri: str,
+) -> None:
+    """Stable row ids cannot be combined with deferred remapping."""
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=2 * FRAGMENT, defer_index_remap=True)
+    with pytest.raises(NotSupportedError, match="Rebuild every index"):
+        lance_core.dataset(uri).optimize.compact_files()
+    # pylance itself continues to compact such a table.
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=3 * FRAGMENT)
+    _build_indices(lance.dataset(uri))
+    lance.dataset(uri).drop_index("__lance_frag_reuse")
+    check(uri)
+    assert lance_core.dataset(_delete(uri)).optimize.compact_files().fragments_removed
+    check(uri)
