@@ -15,10 +15,13 @@ from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_par
 from lance_pipelines.runs.dead_runs import PROCESS_TAG, fail_dead_runs
 from lance_pipelines.runs.silent_runs import describe_run, is_silent
 
-__all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
+__all__ = ["CLAIM_TAG", "INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
 
 INGEST: Final = "ingest"
 """Operation name of the runs that materialize the asset of a dataset."""
+
+CLAIM_TAG: Final = "lance/awaited_by"
+"""Run tag: the time since which a sensor has waited, and its operation; this operation is requested next."""
 
 _IN_FLIGHT: Final = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -40,15 +43,22 @@ class RunInFlight:
 
     Attributes:
         run_id: id of the run.
-        is_ingest: whether the run ingests the dataset instead of maintaining it.
+        op: the operation.
+        claim: the value of its tag :data:`CLAIM_TAG`; None if no sensor has waited for the run.
         is_at_work: whether its first step, which records the process, has begun.
         text: description of the run.
     """
 
     run_id: str
-    is_ingest: bool
+    op: str
+    claim: str | None
     is_at_work: bool
     text: str
+
+    @property
+    def is_ingest(self) -> bool:
+        """Whether the run ingests the dataset instead of maintaining it."""
+        return self.op == INGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,24 +89,25 @@ def find_runs_in_flight(instance: dg.DagsterInstance, dataset: DatasetKey, ops: 
     if found and fail_dead_runs(instance):
         found = _find(instance, dataset, ops)
     awaited, silent = [], []
-    for run, is_ingest in found:
+    for run, op in found:
         text = describe_run(instance, run)
         if is_silent(instance, run):
             silent.append(text)
         else:
-            at_work = PROCESS_TAG in run.tags
-            awaited.append(RunInFlight(run_id=run.run_id, is_ingest=is_ingest, is_at_work=at_work, text=text))
+            claim, at_work = run.tags.get(CLAIM_TAG), PROCESS_TAG in run.tags
+            awaited.append(RunInFlight(run_id=run.run_id, op=op, claim=claim, is_at_work=at_work, text=text))
     return RunsInFlight(awaited=tuple(awaited), passed_over=", ".join(silent))
 
 
-def _find(instance: dg.DagsterInstance, dataset: DatasetKey, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
-    """Return each run, and whether it is an ingest."""
+def _find(instance: dg.DagsterInstance, dataset: DatasetKey, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, str]]:
+    """Return each run, and its operation."""
     name, found = dataset_name(dataset), []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
         op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == name else None
-        is_ingest = op == INGEST or (op is None and INGEST in ops and _is_to_materialize(instance, run, dataset))
-        if (is_ingest and INGEST in ops) or (op in ops and not _is_dry(run)):
-            found.append((run, is_ingest))
+        if op is None and INGEST in ops and _is_to_materialize(instance, run, dataset):
+            op = INGEST
+        if op is not None and op in ops and (op == INGEST or not _is_dry(run)):
+            found.append((run, op))
     return found
 
 

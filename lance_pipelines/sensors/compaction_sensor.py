@@ -10,6 +10,7 @@ from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.rewriting import examine_rewrite
 from lance_pipelines.sensors.run_requests import MaintenanceKind
+from lance_pipelines.sensors.turns import TAKING_TURNS
 
 __all__ = ["COMPACTION"]
 
@@ -28,6 +29,6 @@ COMPACTION: Final = MaintenanceKind(
     sensor="compaction_sensor",
     description="Requests compactions of datasets that have too many small fragments according to their policies.",
     op="compact",
-    excludes=(INGEST, "compact", "materialize_deletions"),
+    excludes=(INGEST, *TAKING_TURNS),
     examine=_examine,
 )

@@ -10,6 +10,7 @@ from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.rewriting import examine_rewrite
 from lance_pipelines.sensors.run_requests import MaintenanceKind
+from lance_pipelines.sensors.turns import TAKING_TURNS
 
 __all__ = ["DELETIONS"]
 
@@ -28,6 +29,6 @@ DELETIONS: Final = MaintenanceKind(
     sensor="deletion_sensor",
     description="Requests rewrites of fragments that have too many deleted rows according to the policies.",
     op="materialize_deletions",
-    excludes=(INGEST, "compact", "materialize_deletions"),
+    excludes=(INGEST, *TAKING_TURNS),
     examine=_examine,
 )

@@ -10,6 +10,7 @@ from lance_pipelines.maintenance.pylance_indices import missing_extra
 from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
+from lance_pipelines.sensors.turns import TAKING_TURNS
 
 __all__ = ["INDICES"]
 
@@ -27,7 +28,6 @@ INDICES: Final = MaintenanceKind(
     description="Requests updates of indices that do not cover enough rows or fragments according to the policies, and "
     "builds of declared indices.",
     op="optimize_indices",
-    # A rewrite of indexed fragments would undo the work.
-    excludes=(INGEST, "compact", "materialize_deletions", "build_index", "optimize_indices"),
+    excludes=(INGEST, *TAKING_TURNS),
     examine=_examine,
 )

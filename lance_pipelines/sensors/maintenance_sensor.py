@@ -34,7 +34,7 @@ def build_maintenance_sensor(
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return request_runs(context, kind, targets)
+        return request_runs(context, kind, targets, interval_seconds=interval_seconds)
 
     return _JobSensor(
         name=f"{namespace}_{kind.sensor}",

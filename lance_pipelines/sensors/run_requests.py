@@ -10,6 +10,8 @@
           │ no, or the pause is over
     an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
+    has another kind of maintenance waited longer? ──yes──▶ let it go first (``turns.py``)
+          │ no
     one run request
 
 The result of every tick contains a reason for each dataset. A dataset that cannot be read does not prevent the others
@@ -40,6 +42,7 @@ from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.tick_budget import LEFT_FOR_NEXT_TICK, examine_in_budget
+from lance_pipelines.sensors.turns import claim_turn, other_turn
 
 __all__ = ["MaintenanceKind", "Target", "request_runs"]
 
@@ -96,6 +99,7 @@ class Seen:
         work: identifies the requested work; the same for every attempt. None if no run was requested.
         run_key: the key of the latest requested run.
         ingest: id of the ingest run to wait for before a run is requested; None if there is none.
+        claim: the claim with which the sensor waits for other kinds of maintenance; None if it does not wait.
     """
 
     version: int
@@ -105,6 +109,7 @@ class Seen:
     work: str | None = None
     run_key: str | None = None
     ingest: str | None = None
+    claim: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +128,20 @@ class Finding:
 
 
 def request_runs(
-    context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target]
+    context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target], *, interval_seconds: int
 ) -> dg.SensorResult:
-    """Examine all datasets and return the result of the tick."""
+    """Examine all datasets and return the result of the tick.
+
+    Args:
+        context: the context of the tick.
+        kind: the kind of maintenance.
+        targets: the datasets and their jobs.
+        interval_seconds: seconds between two ticks.
+    """
     known = parse_cursor(context.cursor, Seen)
     results = examine_in_budget(
         targets,
-        lambda target: _look(context.instance, kind, target, known.get(target.declaration.name)),
+        lambda target: _look(context.instance, kind, target, known.get(target.declaration.name), interval_seconds),
         lambda target: Finding(reason=LEFT_FOR_NEXT_TICK, seen=known.get(target.declaration.name)),
     )
     findings = {target.declaration.name: finding for target, finding in zip(targets, results, strict=True)}
@@ -146,18 +158,25 @@ def request_runs(
     )
 
 
-def _look(instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, seen: Seen | None) -> Finding:
+def _look(
+    instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, seen: Seen | None, interval_seconds: int
+) -> Finding:
     try:
         latest = Latest.find(target.declaration.uri, target.declaration.resolved_storage_options())
         if latest is None:
             return Finding(reason="the dataset does not exist yet")
-        return _examine(instance, kind, target, latest, seen)
+        return _examine(instance, kind, target, latest, seen, interval_seconds)
     except LanceError as error:
         return Finding(reason=f"cannot be examined: {error}", seen=seen)
 
 
 def _examine(
-    instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
+    instance: dg.DagsterInstance,
+    kind: MaintenanceKind,
+    target: Target,
+    latest: Latest,
+    seen: Seen | None,
+    interval_seconds: int,
 ) -> Finding:
     now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.upkeep_digest(), reason="")
     if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
@@ -177,12 +196,18 @@ def _examine(
         return Finding(reason=f"{waited_for}, {verdict.reason}", seen=waiting)
     asked = replace(now, reason=verdict.reason, work=work, run_key=attempts.run_key)
     others = find_runs_in_flight(instance, target.declaration.key, kind.excludes)
-    ingest = None if seen is None else seen.ingest
+    ingest, claim = (None, None) if seen is None else (seen.ingest, seen.claim)
     awaited = [run for run in others.awaited if not run.is_ingest or ingest in (None, run.run_id)]
+    # Without a stamp the dataset is examined again at the next tick.
+    waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited), claim=claim)
     if awaited:
-        # Without a stamp the dataset is examined again at the next tick.
-        waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
-        return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=waiting)
+        claim = claim_turn(instance, awaited, kind.op, claim, now=time.time())
+        return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=replace(waiting, claim=claim))
+    others_turn = other_turn(
+        instance, target.declaration.key, kind.op, now=time.time(), interval_seconds=interval_seconds
+    )
+    if others_turn is not None:
+        return Finding(reason=f"{others_turn}, {verdict.reason}", seen=waiting)
     silent = f"; not waiting for runs without recent events: {others.passed_over}" if others.passed_over else ""
     reason = f"{_ASKED}, {verdict.reason}{silent}"
     request = _request(kind, target, now, verdict, attempts)
