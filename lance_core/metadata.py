@@ -592,6 +592,7 @@ def delete_rows(
     *,
     properties: Mapping[str, str] | None = None,
     only_if_found: bool = False,
+    only_as_planned: bool = False,
 ) -> CommittedDelete:
     """Delete the rows that match a predicate.
 
@@ -603,6 +604,8 @@ def delete_rows(
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
         only_if_found: whether to create no version if no row matches.
+        only_as_planned: whether to delete the rows that match in the version of the handle, or none: a conflict is an
+            error. Rows that others append, and rows that they delete or change elsewhere, are no conflict.
 
     Raises:
         InvalidInputError: the predicate is not valid for the table.
@@ -610,6 +613,5 @@ def delete_rows(
         CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
         StorageError: a storage operation failed.
     """
-    return delete.delete_rows(
-        dataset.view, predicate, RetryPolicy(), properties=properties, only_if_found=only_if_found
-    )
+    policy = RetryPolicy(retries=0) if only_as_planned else RetryPolicy()
+    return delete.delete_rows(dataset.view, predicate, policy, properties=properties, only_if_found=only_if_found)

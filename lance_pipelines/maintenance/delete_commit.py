@@ -3,8 +3,22 @@
 A repeated step would also delete matching rows that were added in the meantime. Therefore, each attempt first checks
 whether a version created since the delete was planned records the id of this delete.
 
-Another writer may have deleted the rows since they were counted. In that case, no version is created, and nothing is
-reported.
+Other writers may commit between the plan and the delete.
+
+=====================================  =================================  =============================================
+In the meantime                        without a reviewed plan            with a reviewed plan (``plan_digest``)
+=====================================  =================================  =============================================
+matching rows were appended            they are deleted, too              they are kept
+other rows were deleted or changed     the rest is deleted                all reviewed rows are deleted
+all matching rows were deleted         no version, nothing is reported    refused
+matching rows were deleted, changed,   those that match now are deleted   refused
+or moved by a compaction
+=====================================  =================================  =============================================
+
+A delete of a reviewed plan is safe, although the digest is not compared again with the latest version. It is based on
+the version that was reviewed, whose content is compared, and marks rows by their positions in its fragments. A commit
+merges this with later versions only if none of these rows was deleted, and if none of these fragments was rewritten;
+rows that were appended are in other fragments. After any other conflict, it is not planned again.
 """
 
 from __future__ import annotations
@@ -13,8 +27,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
+from lance_core.errors import (
+    CommitOutcomeUnknownError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+    VersionNotFoundError,
+)
 from lance_core.metadata import delete_rows
+from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.delete_plan import predicate_metadata
 from lance_pipelines.maintenance.effect import Effect
 from lance_pipelines.maintenance.fixed_time import fixed_predicate
@@ -123,6 +143,8 @@ def commit_delete(
         DatasetNotFoundError: the dataset no longer exists.
         InvalidInputError: the predicate is not valid for the dataset.
         TooMuchWriteContentionError: other writers kept changing the same rows; nothing was deleted.
+        RetryableCommitConflictError: rows of a reviewed plan were changed or moved; nothing was deleted.
+        VersionNotFoundError: the version of a reviewed plan has been removed; nothing was deleted.
         CommitOutcomeUnknownError: it is unknown whether the rows were deleted.
         StorageError: a storage operation failed.
     """
@@ -130,19 +152,43 @@ def commit_delete(
     earlier = _find_commit(planned, dataset)
     if earlier is not None:
         return _report(planned, dataset, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
-    deleted = delete_rows(
-        dataset,
-        fixed_predicate(planned.predicate, planned.as_of),
-        properties={
-            "dagster.run_id": planned.run_id,
-            "dagster.step_key": planned.step_key,
-            "lance_pipelines.dataset": planned.dataset,
-            "lance_pipelines.op": planned.op,
-            _ID_PROPERTY: planned.delete_id,
-        },
-        only_if_found=True,
-    )
+    is_reviewed = planned.reviewed is not None
+    try:
+        deleted = delete_rows(
+            _reviewed_version(planned, dataset) if is_reviewed else dataset,
+            fixed_predicate(planned.predicate, planned.as_of),
+            properties={
+                "dagster.run_id": planned.run_id,
+                "dagster.step_key": planned.step_key,
+                "lance_pipelines.dataset": planned.dataset,
+                "lance_pipelines.op": planned.op,
+                _ID_PROPERTY: planned.delete_id,
+            },
+            only_if_found=True,
+            only_as_planned=is_reviewed,
+        )
+    except TooMuchWriteContentionError as error:
+        if not is_reviewed:
+            raise
+        raise _changed_since_review(planned) from error
     return _report(planned, dataset, policy, deleted.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+
+
+def _reviewed_version(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> lance_core.LanceDataset:
+    reviewed = dataset.checkout_version(planned.before.version)
+    if content_digest(reviewed.manifest) != planned.reviewed:
+        # The dataset was recreated.
+        raise _changed_since_review(planned)
+    return reviewed
+
+
+def _changed_since_review(planned: PlannedDelete) -> RetryableCommitConflictError:
+    return RetryableCommitConflictError(
+        f"{planned.uri}: other writers have changed or moved rows of the reviewed plan, which is based on version "
+        f"{planned.before.version}; nothing was deleted. Start another dry run and review its plan.",
+        uri=planned.uri,
+        version=planned.before.version,
+    )
 
 
 def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:

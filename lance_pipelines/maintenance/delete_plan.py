@@ -34,6 +34,7 @@ class DeleteForecast:
         as_of: the value of ``now()`` in the predicate.
         before: statistics of the version that the plan is based on.
         plan: the plan, with the number of matching rows and of affected fragments.
+        content: digest of the content of that version.
         digest: digest of the plan. It depends on the matching rows, but not on ``as_of``.
     """
 
@@ -43,6 +44,7 @@ class DeleteForecast:
     as_of: datetime
     before: TableHealth
     plan: DeletePlan
+    content: str
     digest: str
 
     @classmethod
@@ -63,6 +65,7 @@ class DeleteForecast:
             NotSupportedError: a part of the predicate is not supported.
         """
         plan = plan_delete(dataset, fixed_predicate(predicate, as_of))
+        content = content_digest(dataset.manifest)
         found = [[delete.fragment.id, delete.rows_deleted] for delete in plan.deletes]
         return cls(
             uri=dataset.uri,
@@ -71,7 +74,8 @@ class DeleteForecast:
             as_of=as_of,
             before=TableHealth.of(dataset, policy),
             plan=plan,
-            digest=plan_digest(dataset.version, content_digest(dataset.manifest), predicate, found),
+            content=content,
+            digest=plan_digest(dataset.version, content, predicate, found),
         )
 
     @property
@@ -154,6 +158,7 @@ class PlannedDelete(StepMessage):
         predicate: SQL expression that selects the rows to delete.
         as_of: the value of ``now()`` in the predicate.
         before: statistics of the version that the plan is based on.
+        reviewed: digest of the content of that version, if the plan is one that was reviewed; None if it was not.
         run_id: id of the run that made the plan.
         step_key: the key of the planning step in that run.
     """
@@ -165,6 +170,7 @@ class PlannedDelete(StepMessage):
     predicate: str
     as_of: datetime
     before: TableHealth
+    reviewed: str | None
     run_id: str
     step_key: str
 

@@ -81,6 +81,7 @@ def _plan(declaration: DatasetDeclaration, request: PlanRequest[_Config], op: st
             predicate=predicate,
             as_of=as_of,
             before=forecast.before,
+            reviewed=None if config.plan_digest is None else forecast.content,
             **request.origin,
         ),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +16,13 @@ import pytest
 import yaml
 
 import lance_core
+from lance_core.delete import delete as delete_module
 from lance_core.errors import InvalidInputError
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.retention_rule import RetentionRule
+from lance_pipelines.ops import delete_rows
 from tests.dagster.test_components import declared
 from tests.dagster.test_maintenance_jobs import executed, headline, numbers
 from tests.support.local_rewriting import ids
@@ -137,6 +141,133 @@ def test_dry_run_of_retention_prints_a_forecast_whose_digest_a_later_run_can_req
     assert message.startswith(f"events: {lake.uri}: the plan for version 4 has the digest ")
     assert message.endswith("Start another dry run and review its plan. [InvalidInputError]")
     assert ids(lake.uri) == list(range(9))
+
+
+def append_expired(uri: str) -> None:
+    lance.write_dataset(events(8, 300), uri, mode="append")
+
+
+def delete_another(uri: str) -> None:
+    lance.dataset(uri).delete("id = 4")
+
+
+def update_another(uri: str) -> None:
+    lance.dataset(uri).update({"id": "50"}, where="id = 5")
+
+
+def delete_one(uri: str) -> None:
+    lance.dataset(uri).delete("id = 3")
+
+
+def delete_all(uri: str) -> None:
+    lance.dataset(uri).delete("id <= 3")
+
+
+def renew_one(uri: str) -> None:
+    lance.dataset(uri).update({"event_time": "TIMESTAMP '2026-11-28 00:00:00Z'"}, where="id = 3")
+
+
+def compact(uri: str) -> None:
+    append_expired(uri)
+    assert lance.dataset(uri).optimize.compact_files().fragments_removed
+
+
+def recreate(uri: str) -> None:
+    lance.write_dataset(events(0, 200, 180, 91), uri, mode="overwrite")
+
+
+PLACES = {"before the step": (delete_rows, "commit_delete"), "before the commit": (delete_module, "commit_change")}
+
+
+def commit_between(monkeypatch: pytest.MonkeyPatch, lake: Lake, place: str, change: Callable[[str], None]) -> None:
+    """Have another writer commit once, between the plan of a run and its delete."""
+    module, name = PLACES[place]
+    real, pending = getattr(module, name), [change]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        while pending:
+            pending.pop()(lake.uri)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, name, late)
+
+
+def reviewed(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the digest of a dry run."""
+    assert lake.run(dry_run=True).success
+    return capsys.readouterr().out.partition("Plan digest: ")[2].split()[0]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [(append_expired, [4, 5, 6, 7, 8]), (delete_another, [5, 6, 7]), (update_another, [4, 6, 7, 50])],
+)
+def test_reviewed_delete_removes_exactly_the_reviewed_rows_if_others_commit_meanwhile(
+    lake, capsys, monkeypatch, place, change, left
+) -> None:
+    digest = reviewed(lake, capsys)
+    commit_between(monkeypatch, lake, place, change)
+    result = lake.run(plan_digest=digest)
+    assert result.success
+    assert (sorted(ids(lake.uri)), numbers(materialization(result))["lance/rows_deleted"]) == (left, 4)
+    lance.dataset(lake.uri).validate()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("change", [delete_one, delete_all, renew_one, compact])
+def test_reviewed_delete_is_refused_if_reviewed_rows_were_changed_or_moved_meanwhile(
+    lake, capsys, monkeypatch, place, change
+) -> None:
+    digest = reviewed(lake, capsys)
+    commit_between(monkeypatch, lake, place, change)
+    assert headline(lake.run(plan_digest=digest)) == (
+        f"events: {lake.uri}: other writers have changed or moved rows of the reviewed plan, which is based on version "
+        "3; nothing was deleted. Start another dry run and review its plan. [RetryableCommitConflictError]"
+    )
+    made_by = lance_core.dataset(lake.uri).read_transaction(lake.version())
+    assert "lance_pipelines.op" not in (made_by.transaction_properties or {})
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("digest", [True, False])
+def test_delete_from_a_table_that_was_overwritten_meanwhile_fails_or_is_planned_again(
+    lake, capsys, monkeypatch, place, digest
+) -> None:
+    config = {"plan_digest": reviewed(lake, capsys)} if digest else {}
+    commit_between(monkeypatch, lake, place, recreate)
+    result = lake.run(**config)
+    if digest or place == "before the commit":
+        assert headline(result).endswith("[IncompatibleTransactionError]")
+        assert sorted(ids(lake.uri)) == [0, 1, 2]
+    else:
+        assert result.success
+        assert ids(lake.uri) == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("change", "left", "num_deleted"), [(compact, [4, 5, 6, 7], 5), (delete_one, [4, 5, 6, 7], 3)])
+def test_delete_without_a_reviewed_plan_removes_the_rows_that_match_at_its_commit(
+    lake, monkeypatch, place, change, left, num_deleted
+) -> None:
+    commit_between(monkeypatch, lake, place, change)
+    result = lake.run()
+    assert result.success
+    assert (sorted(ids(lake.uri)), numbers(materialization(result))["lance/rows_deleted"]) == (left, num_deleted)
+
+
+def test_reviewed_delete_from_a_recreated_dataset_is_refused(lake, capsys, monkeypatch) -> None:
+    """The new dataset has a version with the number of the reviewed one."""
+
+    def recreate_from_version_one(uri: str) -> None:
+        shutil.rmtree(uri)
+        for _ in range(4):
+            lance.write_dataset(events(0, 200), uri, mode="append")
+
+    digest = reviewed(lake, capsys)
+    commit_between(monkeypatch, lake, "before the step", recreate_from_version_one)
+    assert "nothing was deleted" in headline(lake.run(plan_digest=digest))
+    assert ids(lake.uri) == [0] * 4
 
 
 @pytest.mark.parametrize(
