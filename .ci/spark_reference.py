@@ -22,7 +22,7 @@ Generated from the code by `.ci/spark_reference.py`. Guide: [Spark](../guides/sp
 
 ## Options
 
-Upper and lower case do not matter in the names. All other names are refused, except those with one of these prefixes:
+Option names are not case-sensitive. All other names are refused, except those with one of these prefixes:
 
 """
 
@@ -41,10 +41,10 @@ Spark reads these as the type of the DataFrame's column, or if the conversion ca
 READS = """\
 ## Types: what Spark reads
 
-A stored type that Spark does not have is read as a wider type. The schema of the DataFrame records it in the metadata
-of the column, which select, filter, alias, union, and repartition keep; with this metadata, the column is written with
-the same type again. The metadata can also be set with `DataFrame.withMetadata`. If a value cannot be represented, such
-as a time with nanoseconds, the read fails, and the error names the column.
+A stored type that Spark does not have is read as the Spark type in this table. The schema of the DataFrame records the
+stored type in the metadata of the column, which select, filter, alias, union, and repartition keep; with this metadata,
+the column is written with the same type again. The metadata can also be set with `DataFrame.withMetadata`. If a value
+cannot be represented, such as a time with nanoseconds, the read fails, and the error names the column.
 """
 
 WRITTEN = (

@@ -1,7 +1,7 @@
 """Maps types of Spark to the Arrow types that Lance stores, and stored types to types of Spark.
 
 Spark passes each column to Python with a fixed Arrow type, its *natural* type, which is also what a new table stores.
-A table may store other types. They are read as the Spark type that can represent all of their values, and the schema of
+A table may store other types. They are read as the closest Spark type, and the schema of
 the DataFrame records the stored type in the metadata of the column. If such a column is written again, it is stored
 with this type, so that a round trip through Spark changes nothing. Users can also set the metadata:
 
