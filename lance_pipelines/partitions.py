@@ -7,12 +7,14 @@ partitions: both make one commit. Dagster then records a materialization for eac
 from collections.abc import Iterable
 
 import dagster as dg
+import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
 from lance_pipelines.ingest.partition_rows import Partition, PartitionValue
+from lance_pipelines.ingest.partitions_of_rows import find_partitions
 
-__all__ = ["check_partitions", "partitions_of", "run_partitions"]
+__all__ = ["check_partitions", "partition_keys_of_rows", "partitions_of", "run_partitions"]
 
 
 def check_partitions(declaration: DatasetDeclaration) -> None:
@@ -53,6 +55,29 @@ def partitions_of(definition: dg.PartitionsDefinition[str], keys: Iterable[str])
     """Return the partitions with these keys."""
     dimensions = _dimensions(definition)
     return [{name: _value(each, _key(key, name)) for name, each in dimensions.items()} for key in keys]
+
+
+def partition_keys_of_rows(
+    declaration: DatasetDeclaration, rows: pa.RecordBatchReader, instance: dg.DagsterInstance
+) -> list[str]:
+    """Return the keys of the partitions that have at least one of the rows.
+
+    Args:
+        declaration: a dataset with partitions, and columns that assign rows to them.
+        rows: the rows, with these columns.
+        instance: the Dagster instance, which has the keys of dynamic partitions.
+    """
+    assert declaration.partitions is not None  # noqa: S101  # as documented
+    columns = declaration.partition_columns
+    dimensions = {
+        name: [_value(each, key) for key in each.get_partition_keys(dynamic_partitions_store=instance)]
+        for name, each in _dimensions(declaration.partitions).items()
+    }
+    found = find_partitions(columns, dimensions, rows, rows.schema)
+    if isinstance(declaration.partitions, dg.MultiPartitionsDefinition):
+        names = [column.dimension or "" for column in columns]
+        return sorted(dg.MultiPartitionKey(dict(zip(names, keys, strict=True))) for keys in found)
+    return sorted(key for (key,) in found)
 
 
 def _key(key: str, dimension: str | None) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "PartitionColumn",
     "PartitionValue",
     "RowSelection",
+    "column_slice",
     "partition_columns",
     "select_rows",
 ]
@@ -46,6 +47,9 @@ _MIDNIGHT: Final = time(0)
 
 Range: TypeAlias = tuple[pa.Scalar, pa.Scalar]
 """Start and end of a half-open range, in the type of the column."""
+
+Slice: TypeAlias = "Range | pa.Scalar"
+"""The values of a column in one partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,21 +148,18 @@ def select_rows(columns: Sequence[PartitionColumn], partitions: Sequence[Partiti
         InvalidInputError: a column or a dimension does not exist, or a key is not a value of its column.
         NotSupportedError: a column has a type that cannot assign rows to partitions.
     """
-    rows = [tuple(_slice(column, partition, schema) for column in columns) for partition in partitions]
+    rows = [tuple(column_slice(column, partition, schema) for column in columns) for partition in partitions]
     return RowSelection(tuple(_grouped([column.column for column in columns], frozenset(rows))))
 
 
-_Slice: TypeAlias = "Range | pa.Scalar"
-
-
-def _grouped(columns: Sequence[str], rows: frozenset[tuple[_Slice, ...]]) -> list[tuple[Condition, ...]]:
+def _grouped(columns: Sequence[str], rows: frozenset[tuple[Slice, ...]]) -> list[tuple[Condition, ...]]:
     """Return conjunctions of which one is true for each of the rows; equal parts of different rows are combined."""
     if not columns:
         return [()]
-    rests: dict[_Slice, set[tuple[_Slice, ...]]] = {}
+    rests: dict[Slice, set[tuple[Slice, ...]]] = {}
     for first, *rest in rows:
         rests.setdefault(first, set()).add(tuple(rest))
-    firsts: dict[frozenset[tuple[_Slice, ...]], list[_Slice]] = {}
+    firsts: dict[frozenset[tuple[Slice, ...]], list[Slice]] = {}
     for first, below in rests.items():
         firsts.setdefault(frozenset(below), []).append(first)
     found = [
@@ -169,7 +170,7 @@ def _grouped(columns: Sequence[str], rows: frozenset[tuple[_Slice, ...]]) -> lis
     return sorted(found, key=lambda conditions: [condition.to_sql() for condition in conditions])
 
 
-def _condition(column: str, slices: Sequence[_Slice]) -> Condition:
+def _condition(column: str, slices: Sequence[Slice]) -> Condition:
     values = [each for each in slices if not isinstance(each, tuple)]
     return Condition(
         column=column,
@@ -190,8 +191,13 @@ def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-def _slice(by: PartitionColumn, partition: Partition, schema: pa.Schema) -> _Slice:
-    """Return the values of a column in one partition."""
+def column_slice(by: PartitionColumn, partition: Partition, schema: pa.Schema) -> Slice:
+    """Return the values of a column in one partition: a half-open range, or a single value, which may be null.
+
+    Raises:
+        InvalidInputError: the column or the dimension does not exist, or the key is not a value of the column.
+        NotSupportedError: the column has a type that cannot assign rows to partitions.
+    """
     place = partition.get(by.dimension)
     if place is None:
         names = ", ".join(repr(each) for each in partition if each is not None)

@@ -1,6 +1,6 @@
 """Builds the steps that commit maintenance: they read a message, commit, report an event, and print one line."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 import dagster as dg
@@ -96,6 +96,7 @@ def log_commit(
     *,
     changes_rows: bool,
     data_version: str | None = None,
+    partitions: Sequence[str] = (),
 ) -> None:
     """Log the event of a commit: a materialization if it changed rows, and an observation otherwise.
 
@@ -105,6 +106,8 @@ def log_commit(
         report: describes the commit.
         changes_rows: whether the commit changed rows.
         data_version: the data version; if None, it is determined from the history.
+        partitions: keys of the partitions that the commit changed. Each has an event of its own, because downstream
+            partitions react only to those; empty for one event without a partition.
     """
     storage_options = declaration.resolved_storage_options()
     if data_version is None and not changes_rows:
@@ -124,4 +127,5 @@ def log_commit(
         column_descriptions=declaration.column_descriptions,
         storage_options=storage_options,
     )
-    context.log_event(event)
+    for each in [event._replace(partition=key) for key in partitions] or [event]:
+        context.log_event(each)
