@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 from tests.support.sampling import mark_all_but_samples
 from tests.support.signal_handlers import own_signal_handlers
+
+# Random cases must not fail because other processes take the machine's time.
+settings.register_profile("lance", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lance")
 
 LIMITS_SECONDS = {"slow": 1800, "exhaustive": 3600, "soak": 7200}
 """Marker -> time limit; of several the longest holds. Tests without one of these have the limit of pyproject.toml."""
