@@ -23,6 +23,8 @@ from lance_pipelines.resources.spark import SPARK_RESOURCE
 
 __all__ = ["run_operation"]
 
+_EXAMPLE_MODULE: Final = "my_project.definitions"
+
 _INTERRUPTS: Final = (KeyboardInterrupt.__name__, dg.DagsterExecutionInterruptedError.__name__)
 
 
@@ -83,9 +85,14 @@ def _load(module: str) -> dg.Definitions:
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
+    if "/" in module or not all(module.split(".")):
+        raise InvalidInputError(
+            f"{module!r} is not the name of a module; expected a name such as {_EXAMPLE_MODULE}, without a path or an "
+            "extension"
+        )
     try:
         loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
+    except (ImportError, SyntaxError) as error:
         raise InvalidInputError(f"module {module!r} cannot be imported: {error}") from error
     values = vars(loaded).values()
     # A function decorated with @dg.definitions takes precedence over the definitions that it may combine.

@@ -56,7 +56,8 @@ def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.Sched
         rule = declaration.retention
         if rule is None:
             continue
-        if not is_valid_cron_schedule(rule.cron_schedule):
+        cron_schedule: object = rule.cron_schedule
+        if not isinstance(cron_schedule, str) or not is_valid_cron_schedule(cron_schedule):
             raise InvalidInputError(
                 f"dataset {declaration.name}: retention: invalid cron_schedule {rule.cron_schedule!r}; expected a cron "
                 "expression, such as '0 1 * * *'"

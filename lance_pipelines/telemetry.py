@@ -110,8 +110,13 @@ class TelemetryHandler(logging.Handler):
 @lru_cache(maxsize=1)
 def _telemetry() -> _Telemetry | None:
     """Return the state of the process; None if nothing is exported."""
-    processor, reader = _exporters(os.environ)
-    return None if processor is None and reader is None else _Telemetry(processor, reader)
+    try:
+        processor, reader = _exporters(os.environ)
+        return None if processor is None and reader is None else _Telemetry(processor, reader)
+    except ValueError as error:
+        # An invalid value of one of OpenTelemetry's variables must not make runs fail.
+        _logger.warning("traces and metrics are not exported: %s", error)
+        return None
 
 
 def _exporters(environment: Mapping[str, str]) -> tuple[SpanProcessor | None, MetricReader | None]:

@@ -17,9 +17,9 @@ from lance_pipelines.events.recorded_versions import find_data_version, is_event
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
 from lance_pipelines.maintenance.check_settings import Severity
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.maintenance_config import configured_uri
 from lance_pipelines.ops.output import print_text
 from lance_pipelines.ops.progress import progress_lines
-from lance_pipelines.settings import absolute_uri
 
 __all__ = ["evaluate_checks", "version_of_this_run"]
 
@@ -53,7 +53,7 @@ def evaluate_checks(
         dagster.Failure: the version does not exist, or could not be examined.
     """
     with reported_as_failure(declaration.name, context.log):
-        location = declaration.uri if uri is None else absolute_uri(uri)
+        location = configured_uri(declaration, uri)
         subject = _open(context, declaration, location, version, names)
         lease = None if all(RULES[name].is_cheap for name in names) else _lease(context, subject)
     try:

@@ -66,13 +66,13 @@ def parse_time(text: str) -> datetime:
     """Parse a time in ISO 8601 format; a time without an offset is in UTC.
 
     Raises:
-        InvalidInputError: the text is not such a time.
+        InvalidInputError: the text is not such a time, or the time cannot be represented in UTC.
     """
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as error:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise InvalidInputError(f"{text!r} is not a time; expected ISO 8601, such as 2026-11-28T12:00:00Z") from error
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def format_time(time: datetime) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 import lance_core
-from lance_core.errors import AlreadyExistsError, CommitConflictError
+from lance_core.errors import AlreadyExistsError, CommitConflictError, InvalidInputError
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
 if TYPE_CHECKING:
@@ -201,14 +201,26 @@ def read_history(
         storage_options: credentials and settings of the store.
 
     Raises:
+        InvalidInputError: the dataset is not a history of maintenance.
         LanceError: the history does not exist, or cannot be read.
     """
     wanted = {"dataset": dataset, "job": job}
     terms = [f"{column} = {_quoted(value)}" for column, value in wanted.items() if value is not None]
-    table = lance_core.dataset(uri, storage_options=storage_options).to_table(filter=" AND ".join(terms) or None)
+    opened = lance_core.dataset(uri, storage_options=storage_options)
+    _require_history(uri, opened.schema)
+    table = opened.to_table(filter=" AND ".join(terms) or None)
     table = table.sort_by([("time", "descending")]).slice(0, limit)
     known = {field.name for field in fields(HistoryEntry)}
     return [HistoryEntry(**_known(row, known)) for row in table.to_pylist()]
+
+
+def _require_history(uri: str, schema: pa.Schema) -> None:
+    """Check that a dataset has the columns that every history has; later releases may add others."""
+    for field in _SCHEMA:
+        found = schema.field(field.name).type if field.name in schema.names else None
+        if found != field.type and not (found is None and field.nullable):
+            what = "does not exist" if found is None else f"has type {found} instead of {field.type}"
+            raise InvalidInputError(f"{uri} is not a history of maintenance: column {field.name!r} {what}", uri=uri)
 
 
 def _known(row: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
 from lance_core.errors import InvalidInputError
@@ -29,6 +30,11 @@ from lance_core.errors import InvalidInputError
 __all__ = ["CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "IndexPolicy", "MaintenancePolicy"]
 
 _DIGEST_DIGITS: Final = 8
+
+_MAX_AGE: Final = timedelta(days=365_000)
+"""Maximum age in a cleanup policy. The time at which a version reaches a greater age may not be representable."""
+
+_MIN_OVERDUE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +56,10 @@ class CompactionPolicy:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        _require_positive("compaction", self, "target_rows_per_fragment", "target_bytes_per_fragment")
-        _require_positive("compaction", self, "max_source_bytes", "batch_size")
-        if self.min_small_fragments < 2:
-            raise InvalidInputError(
-                f"compaction: min_small_fragments must be at least 2, found {self.min_small_fragments}"
-            )
+        _require_count("compaction", self, "target_rows_per_fragment")
+        _require_count("compaction", self, "min_small_fragments", least=2)
+        limits = ("target_bytes_per_fragment", "max_source_bytes", "batch_size")
+        _require_count("compaction", self, *(name for name in limits if getattr(self, name) is not None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +75,12 @@ class DeletionPolicy:
     min_deleted_rows: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_deleted_fraction < 1:
+        fraction: object = self.max_deleted_fraction
+        if not isinstance(fraction, int | float) or not 0 <= fraction < 1:
             raise InvalidInputError(
-                f"deletion: max_deleted_fraction must be at least 0 and less than 1, found {self.max_deleted_fraction}"
+                f"deletion: max_deleted_fraction must be at least 0 and less than 1, found {fraction!r}"
             )
-        _require_positive("deletion", self, "min_deleted_rows")
+        _require_count("deletion", self, "min_deleted_rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +109,16 @@ class CleanupPolicy:
     delete_unverified: bool = False
 
     def __post_init__(self) -> None:
-        _require_positive("cleanup", self, "retain_versions", "min_old_versions")
+        _require_count("cleanup", self, "retain_versions", "min_old_versions")
         for name in ("older_than", "min_age"):
-            if getattr(self, name) < timedelta(0):
-                raise InvalidInputError(f"cleanup: {name} must not be negative, found {getattr(self, name)}")
+            age = _duration("cleanup", self, name)
+            if age < timedelta(0):
+                raise InvalidInputError(f"cleanup: {name} must not be negative, found {age}")
+            if age > _MAX_AGE:
+                raise InvalidInputError(
+                    f"cleanup: {name} must be at most {_MAX_AGE.days} days, found {age}; to keep all versions, set the "
+                    "cleanup part of the policy to None"
+                )
 
     @property
     def retention(self) -> timedelta:
@@ -135,7 +146,7 @@ class IndexPolicy:
     min_unindexed_fragments: int = 16
 
     def __post_init__(self) -> None:
-        _require_positive("indices", self, "min_unindexed_rows", "min_unindexed_fragments")
+        _require_count("indices", self, "min_unindexed_rows", "min_unindexed_fragments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +159,8 @@ class MaintenancePolicy:
         cleanup: policy for removing old versions; None disables it.
         indices: policy for keeping indices current; None disables it.
         overdue_after: time without a maintenance run after which the asset ``maintenance/<dataset>`` counts as not
-            fresh. A run that finds nothing to do counts as well. By default, a day longer than the interval of the
-            weekly schedule; None disables it.
+            fresh, at least a minute. A run that finds nothing to do counts as well. By default, a day longer than the
+            interval of the weekly schedule; None disables it.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
@@ -159,8 +170,15 @@ class MaintenancePolicy:
     overdue_after: timedelta | None = timedelta(days=8)
 
     def __post_init__(self) -> None:
-        if self.overdue_after is not None and self.overdue_after <= timedelta(0):
-            raise InvalidInputError(f"maintenance: overdue_after must be positive, found {self.overdue_after}")
+        for name, kind in _PARTS.items():
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kind):
+                raise InvalidInputError(f"maintenance: {name} must be a {kind.__name__} or None, found {part!r}")
+        # Dagster evaluates no shorter freshness policy.
+        if self.overdue_after is not None and _duration("maintenance", self, "overdue_after") < _MIN_OVERDUE:
+            raise InvalidInputError(
+                f"maintenance: overdue_after must be at least one minute, found {self.overdue_after}"
+            )
 
     def digest(self) -> str:
         """Return a hexadecimal digest of what decides when work is due; the same in every process."""
@@ -170,8 +188,23 @@ class MaintenancePolicy:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
-def _require_positive(part: str, policy: object, *names: str) -> None:
+_PARTS: Final = MappingProxyType(
+    {"compaction": CompactionPolicy, "deletion": DeletionPolicy, "cleanup": CleanupPolicy, "indices": IndexPolicy}
+)
+"""Maps each part of a maintenance policy to its class."""
+
+
+def _require_count(part: str, policy: object, *names: str, least: int = 1) -> None:
     for name in names:
         number = getattr(policy, name)
-        if number is not None and number < 1:
-            raise InvalidInputError(f"{part}: {name} must be at least 1, found {number}")
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise InvalidInputError(f"{part}: {name} must be a whole number, found {number!r}")
+        if number < least:
+            raise InvalidInputError(f"{part}: {name} must be at least {least}, found {number}")
+
+
+def _duration(part: str, policy: object, name: str) -> timedelta:
+    duration = getattr(policy, name)
+    if not isinstance(duration, timedelta):
+        raise InvalidInputError(f"{part}: {name} must be a timedelta, found {duration!r}")
+    return duration

@@ -2,7 +2,8 @@
 
 The tag is only ever set to the version that was checked: a number that now belongs to another version, because the
 dataset was deleted and created again, is rejected. Without a configured version, the tag never moves back: if several
-promotions overlap, it ends at the newest version.
+promotions overlap, it ends at the newest version. Stores cannot replace a file on a condition, so this holds only for
+moves that wait for each other, as those of one Dagster instance do in the pool of the dataset.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
-from lance_core.errors import RefAlreadyExistsError, RefConflictError, RefNotFoundError, VersionNotFoundError
+from lance_core.errors import (
+    InvalidRefError,
+    RefAlreadyExistsError,
+    RefConflictError,
+    RefNotFoundError,
+    VersionNotFoundError,
+)
 
 if TYPE_CHECKING:
     from lance_pipelines.publish.promotion_plan import PlannedPromotion
@@ -76,6 +83,7 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
         DatasetNotFoundError: the dataset no longer exists.
         VersionNotFoundError: the checked version no longer exists.
         RefConflictError: the version was configured, and the tag was moved since the plan was made.
+        InvalidRefError: the tag refers to a version that does not exist, or to one of another branch.
         StorageError: a storage operation failed.
     """
     dataset = lance_core.dataset(planned.uri, version=planned.version, storage_options=storage_options)
@@ -111,11 +119,27 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
 
 
 def tagged_version(dataset: lance_core.LanceDataset, tag: str) -> int | None:
-    """Return the version to which a tag refers; None if the tag does not exist."""
+    """Return the version to which a tag refers; None if the tag does not exist.
+
+    Raises:
+        InvalidRefError: the tag refers to a version that does not exist, or to one of another branch. Its number cannot
+            be compared with the version to publish.
+    """
     try:
-        return dataset.tags.get_version(tag)
+        tagged = dataset.checkout_version(tag)
     except RefNotFoundError:
         return None
+    except VersionNotFoundError as error:
+        raise _misplaced(dataset, tag, "a version that does not exist") from error
+    if tagged.uri.rstrip("/") != dataset.uri.rstrip("/"):
+        raise _misplaced(dataset, tag, f"version {tagged.version} of {tagged.uri}, which is another branch")
+    return tagged.version
+
+
+def _misplaced(dataset: lance_core.LanceDataset, tag: str, place: str) -> InvalidRefError:
+    return InvalidRefError(
+        f"{dataset.uri}: tag {tag} refers to {place}; delete the tag, and publish a version again", tag=tag
+    )
 
 
 def transaction_of(dataset: lance_core.LanceDataset) -> str | None:

@@ -42,7 +42,7 @@ def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT
         if document["format"] != _FORMAT:
             return {}
         entries = {name: entry_type(**entry) for name, entry in document["datasets"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
     return entries if all(map(_is_well_typed, entries.values())) else {}
 

@@ -251,6 +251,8 @@ def test_an_unknown_home_directory_is_reported_in_a_one_line_error(module) -> No
     ("module_name", "expected"),
     [
         ("no.such.module", "module 'no.such.module' cannot be imported"),
+        ("../definitions", "'../definitions' is not the name of a module"),
+        ("", "'' is not the name of a module"),
         (
             "json",
             "module 'json' must contain one dagster.Definitions or one function decorated with @dagster.definitions",
@@ -261,6 +263,29 @@ def test_a_module_without_definitions_is_named_in_the_error(module_name, expecte
     done = run("cleanup", "-m", module_name)
     assert done.exit_code == 1
     assert done.stderr.startswith(f"FAILED cleanup: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("from lance_pipelines import NoSuchName", "cannot import name 'NoSuchName'"),
+        ("def (", "invalid syntax (no_definitions.py, line 1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_reported_in_one_line(tmp_path, monkeypatch, code, expected) -> None:
+    (tmp_path / "no_definitions.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    done = run("cleanup", "-m", "no_definitions")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("FAILED cleanup: module 'no_definitions' cannot be imported: ")
+    assert expected in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_empty_uri_of_a_check_is_refused(module) -> None:
+    done = run("check", "--uri", "", "-m", module("events"))
+    assert done.exit_code == 1
+    assert done.stderr == "FAILED events: run configuration of events: the URI is empty [InvalidInputError]\n"
 
 
 @pytest.mark.parametrize(

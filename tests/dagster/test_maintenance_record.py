@@ -201,9 +201,10 @@ def test_overdue_after_set_to_none_declares_no_freshness_policy(upkeep) -> None:
     assert node.freshness_policy is None
 
 
-def test_overdue_after_must_be_positive() -> None:
-    with pytest.raises(InvalidInputError, match="overdue_after must be positive, found 0:00:00"):
-        MaintenancePolicy(overdue_after=timedelta(0))
+@pytest.mark.parametrize("seconds", [0, 59])
+def test_overdue_after_less_than_a_minute_is_refused(seconds) -> None:
+    with pytest.raises(InvalidInputError, match=f"overdue_after must be at least one minute, found 0:00:{seconds:02}"):
+        MaintenancePolicy(overdue_after=timedelta(seconds=seconds))
 
 
 def test_a_dataset_with_the_key_of_a_maintenance_asset_is_refused(tmp_path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import InvalidInputError, RefConflictError, VersionNotFoundError
+from lance_core.errors import InvalidInputError, InvalidRefError, RefConflictError, VersionNotFoundError
 from lance_pipelines import (
     CheckSettings,
     DatasetDeclaration,
@@ -314,6 +314,30 @@ def test_a_planned_version_is_not_published_after_its_dataset_was_recreated(thre
     with pytest.raises(VersionNotFoundError, match="version 2 is not the version that was checked"):
         move_tag(planned)
     assert tagged(three_versions) is None
+
+
+def test_a_tag_of_another_branch_is_not_compared_with_versions_of_the_dataset(three_versions) -> None:
+    dataset = lance_core.dataset(three_versions)
+    dataset.create_branch("trial", 1).insert(pa.table({"id": [9]}))
+    dataset.tags.create("prod", ("trial", None))
+    with pytest.raises(
+        InvalidRefError, match=r"tag prod refers to version 2 of .*/tree/trial, which is another branch"
+    ):
+        move_tag(plan(three_versions, 3))
+    assert dataset.tags.list()["prod"]["branch"] == "trial"
+
+
+def test_a_tag_of_a_missing_version_is_named_with_what_to_do(three_versions) -> None:
+    lance_core.dataset(three_versions).tags.create("prod")
+    record = next(Path(three_versions).glob("_refs/tags/*"))
+    text = record.read_bytes()
+    lance_core.LanceDataset.drop(three_versions)
+    for number in (7, 7):
+        append(three_versions, number)
+    record.parent.mkdir(parents=True)
+    record.write_bytes(text)
+    with pytest.raises(InvalidRefError, match="tag prod refers to a version that does not exist; delete the tag"):
+        move_tag(plan(three_versions, 2))
 
 
 # ── Declarations ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -222,6 +222,18 @@ def test_an_unsupported_exporter_is_a_warning_and_nothing_is_exported(environmen
     assert message in record.getMessage()
 
 
+def test_an_invalid_value_of_opentelemetry_is_a_warning_and_nothing_is_exported(monkeypatch, caplog) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "0")
+    telemetry._telemetry.cache_clear()
+    try:
+        assert telemetry._telemetry() is None
+    finally:
+        telemetry._telemetry.cache_clear()
+    (record,) = caplog.records
+    assert record.getMessage() == "traces and metrics are not exported: schedule_delay_millis must be positive."
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_installed", [False, True])
 def test_without_the_extra_or_without_a_variable_no_module_of_opentelemetry_sdk_is_imported(is_installed) -> None:

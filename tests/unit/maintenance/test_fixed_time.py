@@ -83,7 +83,7 @@ def test_time_without_an_offset_is_in_utc(text: str) -> None:
     assert parse_time(format_time(AS_OF)) == AS_OF
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01"])
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "0001-01-01T00:00:00+23:59"])
 def test_text_that_is_not_a_time_raises_invalid_input(text: str) -> None:
     with pytest.raises(InvalidInputError, match="is not a time; expected ISO 8601"):
         parse_time(text)

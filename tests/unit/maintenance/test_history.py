@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import DatasetNotFoundError
+from lance_core.errors import DatasetNotFoundError, InvalidInputError
 from lance_pipelines.maintenance import history
 from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.history import (
@@ -105,6 +105,19 @@ def test_columns_of_a_newer_release_are_ignored(uri) -> None:
 def test_reading_a_missing_history_raises_dataset_not_found(uri) -> None:
     with pytest.raises(DatasetNotFoundError, match="no dataset exists"):
         read_history(uri)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": [1]}, "is not a history of maintenance: column 'time' does not exist"),
+        ({"time": ["now"]}, "is not a history of maintenance: column 'time' has type string instead of timestamp"),
+    ],
+)
+def test_reading_a_dataset_that_is_not_a_history_raises_invalid_input(uri, columns, message) -> None:
+    lance_core.write_dataset(pa.table(columns), uri)
+    with pytest.raises(InvalidInputError, match=message):
+        read_history(uri, job="compact")
 
 
 @pytest.mark.slow

@@ -50,9 +50,21 @@ def test_policy_digest_is_the_same_in_another_process() -> None:
         (CleanupPolicy(), {"min_old_versions": 0}, "min_old_versions must be at least 1"),
         (CleanupPolicy(), {"older_than": timedelta(seconds=-1)}, "older_than must not be negative"),
         (CleanupPolicy(), {"min_age": timedelta(seconds=-1)}, "min_age must not be negative"),
+        (CleanupPolicy(), {"older_than": timedelta.max}, "older_than must be at most 365000 days"),
+        (CleanupPolicy(), {"min_age": timedelta(days=365_001)}, "min_age must be at most 365000 days"),
+        (CompactionPolicy(), {"target_rows_per_fragment": "100"}, "must be a whole number, found '100'"),
+        (CompactionPolicy(), {"target_rows_per_fragment": None}, "must be a whole number, found None"),
+        (CompactionPolicy(), {"max_source_bytes": 1.5}, "max_source_bytes must be a whole number, found 1.5"),
+        (CompactionPolicy(), {"min_small_fragments": True}, "must be a whole number, found True"),
+        (DeletionPolicy(), {"max_deleted_fraction": "0.1"}, "max_deleted_fraction must be .*, found '0.1'"),
+        (DeletionPolicy(), {"min_deleted_rows": float("nan")}, "min_deleted_rows must be a whole number, found nan"),
+        (CleanupPolicy(), {"older_than": 14}, "older_than must be a timedelta, found 14"),
+        (CleanupPolicy(), {"min_age": None}, "min_age must be a timedelta, found None"),
+        (MaintenancePolicy(), {"compaction": True}, "compaction must be a CompactionPolicy or None, found True"),
+        (MaintenancePolicy(), {"overdue_after": 8}, "overdue_after must be a timedelta, found 8"),
     ],
 )
-def test_policy_with_values_out_of_range_is_refused(policy, values, message) -> None:
+def test_policy_with_an_invalid_value_is_refused(policy, values, message) -> None:
     with pytest.raises(InvalidInputError, match=message):
         replace(policy, **values)
 
