@@ -112,7 +112,11 @@ def to_moment(asof: datetime | str) -> datetime:
         raise InvalidInputError(f"asof {asof!r} is not an ISO 8601 date or time: {error}", argument="asof") from error
     if not isinstance(moment, datetime):
         raise InvalidTypeError(f"asof must be a datetime or an ISO 8601 string, found {asof!r}", argument="asof")
-    return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
+    try:
+        return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
+    except (OverflowError, ValueError):
+        # In local time, it is before the first or after the last moment that can be represented.
+        return datetime.min if moment.year == datetime.min.year else datetime.max
 
 
 def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool) -> Manifest:

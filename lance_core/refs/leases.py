@@ -99,7 +99,7 @@ def lease_version(dataset: Handle, *, holder: str, duration: timedelta) -> Versi
             between the clocks of the processes that use the table.
 
     Raises:
-        InvalidInputError: the duration is not positive.
+        InvalidInputError: the duration is not positive, or too long for a date.
         VersionNotFoundError: a cleanup has removed the version.
         RefConflictError: the branch of the version is being deleted.
         CommitOutcomeUnknownError: it could not be determined whether the lease was created, or whether it is valid.
@@ -109,6 +109,9 @@ def lease_version(dataset: Handle, *, holder: str, duration: timedelta) -> Versi
         raise InvalidInputError(f"the duration of a lease must be positive, found {duration}")
     view = dataset.view
     tags = _LeaseTags(view.log, view.manifest)
-    lease = VersionLease(tags, version=view.version, holder=holder, duration=duration)
-    lease.take()
+    try:
+        lease = VersionLease(tags, version=view.version, holder=holder, duration=duration)
+        lease.take()
+    except OverflowError as error:
+        raise InvalidInputError(f"a lease must expire before the year 10000, found a duration of {duration}") from error
     return lease

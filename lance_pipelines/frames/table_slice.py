@@ -32,7 +32,8 @@ class TableSlice:
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset, columns: Sequence[str] | None, *conditions: str | None) -> Self:
         """Return the slice of the rows that meet all conditions; a condition of None is always met."""
-        given = [f"({condition})" for condition in conditions if condition is not None]
+        # A condition may end in a comment, which the end of the line closes.
+        given = [f"({condition}\n)" for condition in conditions if condition is not None]
         return cls(dataset, None if columns is None else tuple(columns), " and ".join(given) or None)
 
     @property

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_core.errors import SchemaMismatchError
 from lance_core.metadata import is_older_blob
 
-__all__ = ["fit_schema", "is_lossless", "new_columns"]
+__all__ = ["check_known", "fit_schema", "is_lossless", "new_columns"]
 
 _INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
@@ -40,6 +40,7 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
         SchemaMismatchError: a column is missing, is not in the dataset, or has a type that does not fit.
     """
     if allows_missing:
+        check_known(found, existing)
         present = [field for field in existing if field.name in found.names or not field.nullable]
         existing = pa.schema(present, existing.metadata)
     _check_names(found, existing)
@@ -53,6 +54,22 @@ def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = 
                 found=str(column.type),
             )
     return existing
+
+
+def check_known(found: pa.Schema, existing: pa.Schema) -> None:
+    """Refuse rows with a column that the dataset does not have.
+
+    Raises:
+        SchemaMismatchError: a column is not in the dataset.
+    """
+    extra = [name for name in found.names if name not in existing.names]
+    if extra:
+        raise SchemaMismatchError(
+            f"column {extra[0]!r} of the source is not in the dataset, which has {_named(existing)}",
+            column=extra[0],
+            missing=(),
+            extra=tuple(extra),
+        )
 
 
 def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
@@ -137,10 +154,4 @@ def _check_names(found: pa.Schema, existing: pa.Schema) -> None:
             missing=tuple(missing),
             extra=tuple(extra),
         )
-    if extra:
-        raise SchemaMismatchError(
-            f"column {extra[0]!r} of the source is not in the dataset, which has {_named(existing)}",
-            column=extra[0],
-            missing=(),
-            extra=tuple(extra),
-        )
+    check_known(found, existing)

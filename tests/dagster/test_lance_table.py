@@ -186,7 +186,7 @@ def test_run_for_a_partition_without_partition_by_keeps_the_rows_of_other_partit
 
 def partition_reader(seen: list[list[str]], **options):
     def report(table):
-        seen.append(table.read(partition_by="region", filter="run != ''")["region"].to_pylist())
+        seen.append(table.read(partition_by="region", filter="run != '' -- all")["region"].to_pylist())
 
     report.__annotations__ = {"table": LanceTableResource, "return": None}
     return dg.asset(report, deps=[dg.AssetKey(["raw", "events"])], **options)

@@ -49,7 +49,7 @@ def test_a_read_returns_the_selected_rows_and_columns(spark: SparkSession, uri: 
     assert [tuple(row) for row in frame.orderBy("id").collect()] == [(1, "a", 0.5), (2, None, 1.5), (3, "c", 2.5)]
     assert ids(frame.filter("word IS NOT NULL AND score > 1")) == [3]
     assert read_lance(spark, uri, columns="word, id", filter="score < 2").columns == ["word", "id"]
-    assert ids(read_lance(spark, uri, columns="id", filter="score < 2")) == [1, 2]
+    assert ids(read_lance(spark, uri, columns="id", filter="score < 2 -- low").filter("id > 1")) == [2]
     assert read_lance(spark, uri, columns="").count() == 3
     assert read_lance(spark, uri, columns="_rowid,id", filter="id > 1").collect() == [(1, 2), (2, 3)]
     pruned = spark.read.format("lance").schema("score double, id bigint").load(uri)
@@ -70,9 +70,15 @@ def test_a_dataframe_and_a_view_keep_their_version(spark: SparkSession, uri: str
     assert read_lance(spark, uri).count() == 1
     counts = [
         read_lance(spark, uri, columns="", **choice).count()
-        for choice in ({"version": 2}, {"tag": "first"}, {"branch": "other"}, {"timestamp": between.isoformat()})
+        for choice in (
+            {"version": 2},
+            {"tag": "first"},
+            {"branch": "other"},
+            {"timestamp": between.isoformat()},
+            {"timestamp": "9999-12-31T23:59:59.999999-01:00"},
+        )
     ]
-    assert counts == [5, 4, 4, 5]
+    assert counts == [5, 4, 4, 5, 1]
 
 
 def test_small_fragments_share_a_task_and_large_ones_are_divided(spark: SparkSession, uri: str) -> None:
@@ -111,6 +117,11 @@ def test_a_lease_protects_the_version_that_is_read(spark: SparkSession, uri: str
         ({"version": "first"}, InvalidInputError, "option 'version' is 'first'; expected a version number"),
         ({"version": 1, "tag": "x"}, InvalidInputError, "options 'version' and 'tag' cannot be combined"),
         ({"maxRowsPerFile": 1}, InvalidInputError, "'maxRowsPerFile' does not apply to a read"),
+        ({"taskBytes": "9" * 400}, InvalidInputError, "option 'taskBytes' is '9+'; expected a positive number"),
+        ({"leaseSeconds": 10**14}, InvalidInputError, "option 'leaseSeconds' is '10+'; expected a positive number of"),
+        ({"leaseSeconds": 10**12}, InvalidInputError, "must expire before the year 10000"),
+        ({"columns": "[" * 100_000}, InvalidInputError, "expected names of columns"),
+        ({"timestamp": "0001-01-01T00:00:00+14:00"}, VersionNotFoundError, "no version"),
         ({"version": 7}, VersionNotFoundError, "no version 7"),
         ({"tag": "absent"}, RefNotFoundError, "absent"),
         ({"columns": "id,wrod"}, InvalidInputError, "wrod"),
@@ -142,6 +153,11 @@ def test_missing_tables_and_columns_raise_clear_errors(spark: SparkSession, uri:
         translated("cannot read"),
     ):
         reader.schema("id string").load(uri).collect()
+    with (
+        pytest.raises(SchemaMismatchError, match=r"'word' has type string in .*, but type string collate UTF8_LCASE"),
+        translated("cannot read"),
+    ):
+        reader.schema("word string collate UTF8_LCASE").load(uri).collect()
     misspelled = r"unknown option 'verison'.*did you mean"
     with pytest.raises(InvalidInputError, match=misspelled) as caught, translated("cannot read"):
         read_lance(spark, uri, verison=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import lance_core
-from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError, LanceError, NotSupportedError
+from lance_core.errors import (
+    CommitOutcomeUnknownError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+)
 from lance_pipelines.spark import register, translated
 from lance_pipelines.spark.data_source.epochs import begin_epoch, epoch_properties, epoch_uuid
 from lance_pipelines.spark.data_source.source import LanceDataSource
@@ -109,6 +117,25 @@ def test_streams_respect_starting_versions_and_limits_and_report_lost_versions(
         copy_available(spark, uri, f"{uri}_new", tmp_path / "b")
     copy_available(spark, uri, f"{uri}_new", tmp_path / "b", failOnDataLoss="false")
     assert ids(f"{uri}_new") == [6, 8]
+
+
+def test_a_stream_refuses_a_table_that_replaced_the_one_it_has_read(uri: str) -> None:
+    for number in range(3):
+        append(uri, number)
+    schema = LanceDataSource({"path": uri}).schema()
+    reader = LanceDataSource({"path": uri}).streamReader(schema)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    shutil.rmtree(uri)
+    append(uri, 7)
+    with pytest.raises(NotFoundError, match=r"latest version of .* is 1, but the streaming query has read version 3"):
+        reader.latestOffset(end, ReadAllAvailable())
+    tolerant = LanceDataSource({"path": uri, "failOnDataLoss": "false"}).streamReader(schema)
+    assert tolerant.latestOffset(end, ReadAllAvailable()) == end
+    patient = LanceDataSource({"path": uri, "startingVersion": "9"}).streamReader(schema)
+    future = patient.initialOffset()
+    assert patient.latestOffset(future, ReadAllAvailable()) == future
 
 
 def test_options_for_batch_reads_are_refused_for_streams(uri: str) -> None:

@@ -137,8 +137,8 @@ def test_repeated_key_raises_an_error_that_names_it_and_leaves_no_files(
     twice = frame(spark, pa.concat_tables([rows(70, 75), rows(74, 76)]))
     with pytest.raises(InvalidMergeError, match="id = 74"):
         upsert(twice, table, "id")
-    with pytest.raises(SchemaMismatchError, match="'other' of the source is not in the dataset"):
-        upsert(twice.withColumn("other", twice.id), table, "id")
+    with pytest.raises(SchemaMismatchError, match=r"'other' of the source is not in the dataset, which has .* id"):
+        upsert(twice.withColumnRenamed("id", "other"), table, "id")
     with pytest.raises(InvalidMergeError, match="when_matched 'fail' does not allow: id = 59"):
         upsert(frame(spark, rows(59, 75)), table, "id", when_matched="fail")
     assert data_files(table) == before

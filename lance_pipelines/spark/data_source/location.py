@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -76,12 +77,12 @@ def pin_version(location: Location, options: Mapping[str, Any]) -> lance_core.La
     elif "timestamp" in options:
         moment = options["timestamp"]
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        # A version that was committed at this very time was the latest at this time.
-        dataset = lance_core.dataset(
-            location.uri, asof=moment + timedelta(microseconds=1), storage_options=location.storage_options
-        )
+        with suppress(OverflowError):
+            # A version that was committed at this very time was the latest at this time.
+            moment += timedelta(microseconds=1)
+        dataset = lance_core.dataset(location.uri, asof=moment, storage_options=location.storage_options)
     else:
         dataset = location.open(options.get("version"))
     if "leaseSeconds" in options:
-        lease_version(dataset, holder="Spark", duration=timedelta(seconds=options["leaseSeconds"]))
+        lease_version(dataset, holder="Spark", duration=options["leaseSeconds"])
     return dataset

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,8 @@ WRITE: Final = "write"
 STREAM_READ: Final = "stream read"
 STREAM_WRITE: Final = "stream write"
 
+_LARGEST: Final = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -58,9 +60,13 @@ class Option:
 
 
 def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not int(text):
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= _LARGEST:
         raise ValueError(text)
     return int(text)
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=_positive(text))
 
 
 def _boolean(text: str) -> bool:
@@ -174,7 +180,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="leaseSeconds",
         uses=frozenset({READ}),
-        parse=_positive,
+        parse=_seconds,
         expects="a positive number of seconds",
         meaning="protect the version from cleanups for this time, with a lease that expires by itself",
         default="no lease",
@@ -200,7 +206,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         uses=frozenset({STREAM_READ}),
         parse=_boolean,
         expects="`true` or `false`",
-        meaning="whether the query fails if versions that it has not read no longer exist",
+        meaning="whether the query fails if versions that it has not read no longer exist, or the table was replaced "
+        "by one with fewer versions",
         default="true",
     ),
     *(
@@ -319,7 +326,7 @@ def parse_options(given: Mapping[str, str], use: Use) -> dict[str, Any]:
         _check_use(option.name, option.uses, use)
         try:
             found[option.name] = option.parse(text)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidInputError(
                 f"option {option.name!r} is {text!r}; expected {option.expects.replace('`', '')}", option=option.name
             ) from error

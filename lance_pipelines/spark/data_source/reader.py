@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_pipelines.spark.data_source.pushdown import to_sql
@@ -100,7 +100,8 @@ class LanceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. An empty table has a single partition, which is not one of our tasks."""
         if isinstance(partition, TaskPartition):
-            condition = " AND ".join(f"({each})" for each in self._conditions) or None
+            # A condition may end in a comment, which the end of the line closes.
+            condition = " AND ".join(f"({each}\n)" for each in self._conditions) or None
             yield from read_partition(self._location, partition, self._scan.with_filter(condition))
 
 
@@ -144,7 +145,7 @@ def check_schema(dataset: LanceDataset, schema: StructType, options: Mapping[str
                 column=field.name,
             )
         found = known[field.name].dataType
-        if not same_type(field.dataType, found):
+        if not same_type(field.dataType, found) or _is_collated(field.dataType):
             raise SchemaMismatchError(
                 f"column {field.name!r} has type {found.simpleString()} in {dataset.uri}, but type "
                 f"{field.dataType.simpleString()} in the schema of the DataFrame",
@@ -152,6 +153,11 @@ def check_schema(dataset: LanceDataset, schema: StructType, options: Mapping[str
                 expected=found.simpleString(),
                 found=field.dataType.simpleString(),
             )
+
+
+def _is_collated(data_type: DataType) -> bool:
+    """Return whether a type is text with a collation, which Spark does not accept from a worker."""
+    return isinstance(data_type, StringType) and not data_type.isUTF8BinaryCollation()
 
 
 def plan_scan(dataset: LanceDataset, schema: StructType, options: Mapping[str, Any]) -> Scan:

@@ -141,6 +141,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log = self._log()
             last = self._location.open().version if self._last is None else self._last
             if last < begin.version:
+                self._check_not_replaced(begin, last)
                 return start
             if isinstance(limit, ReadAllAvailable):
                 return _Position(version=last + 1).to_offset()
@@ -186,6 +187,16 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: the reader holds no resources."""
+
+    def _check_not_replaced(self, begin: _Position, last: int) -> None:
+        """Refuse a table that has lost versions that the query has read: it is another table at the same location."""
+        is_awaited = begin.version in {last + 1, self._options.get("startingVersion")}
+        if not is_awaited and self._options.get("failOnDataLoss", True):
+            raise NotFoundError(
+                f"the latest version of {self._location.uri} is {last}, but the streaming query has read version "
+                f"{begin.version - 1}, so the table was replaced by another; start a query with a new checkpoint",
+                version=begin.version - 1,
+            )
 
     def _log(self) -> VersionLog:
         return self._location.open().log

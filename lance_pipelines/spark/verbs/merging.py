@@ -23,7 +23,7 @@ import pyarrow as pa
 from lance_core.errors import SchemaMismatchError
 from lance_core.metadata import MergePlanner, MergeRules, MergeSearch, MergeWrite
 from lance_pipelines.ingest.declaration import DECLARED_MAX_BYTES_PER_FILE, DECLARED_MAX_ROWS_PER_FILE
-from lance_pipelines.ingest.fitting import fit_schema
+from lance_pipelines.ingest.fitting import check_known, fit_schema
 from lance_pipelines.spark.failures import translated
 from lance_pipelines.spark.schema import arrow_schema
 from lance_pipelines.spark.verbs.table_change import RETRIES, TableChange, opened
@@ -184,6 +184,7 @@ def _fitted(frame: DataFrame, dataset: lance_core.LanceDataset, rules: MergeRule
         found = pa.schema([found.field(name) for name in rules.keys])
         frame = frame.select(*(f"`{name}`" for name in rules.keys))
     existing = dataset.schema
+    check_known(found, existing)
     known = pa.schema([field for field in existing if field.name in found.names], existing.metadata)
     return frame, fit_schema(found, known)
 

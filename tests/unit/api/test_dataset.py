@@ -286,9 +286,12 @@ def test_asof_opens_the_last_version_before_a_point_in_time(versions: str) -> No
     assert lance_core.dataset(versions, asof=just_after).version == 2
     assert lance_core.dataset(versions, asof=just_after.isoformat()).version == 2
     assert lance_core.dataset(versions, asof=just_after.astimezone()).version == 2
+    assert lance_core.dataset(versions, asof="9999-12-31T23:59:59-14:00").version == third["version"]
     assert lance_core.dataset(versions, version=3, asof=first["timestamp"]).version == third["version"]
     with pytest.raises(ValueError, match="no version committed before"):
         lance_core.dataset(versions, asof=first["timestamp"])
+    with pytest.raises(ValueError, match="no version committed before"):
+        lance_core.dataset(versions, asof="0001-01-01T00:00:00+14:00")
 
 
 def test_tags_open_the_tagged_version(versions: str, store: CountingStore) -> None:

@@ -150,6 +150,11 @@ def test_lease_that_cannot_be_renewed_keeps_its_expiration_time(
     assert lease.expires_at == before
 
 
+def test_lease_that_would_expire_after_the_last_date_is_rejected(dataset: lance_core.LanceDataset) -> None:
+    with pytest.raises(InvalidInputError, match="must expire before the year 10000"):
+        lease_version(dataset, holder="a test", duration=timedelta.max)
+
+
 @pytest.mark.parametrize("duration", [timedelta(0), timedelta(seconds=-1)])
 def test_lease_without_a_positive_duration_is_rejected(dataset: lance_core.LanceDataset, duration: timedelta) -> None:
     with pytest.raises(InvalidInputError, match="duration of a lease must be positive"):
