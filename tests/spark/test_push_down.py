@@ -112,6 +112,7 @@ def test_pushed_filters_select_the_rows_that_spark_selects(
     [
         (D.EqualTo(("tiny",), 300), None),
         (D.EqualTo(("tiny",), True), None),
+        (D.EqualTo(("tiny",), None), None),
         (D.EqualTo(("flag",), 1), None),
         (D.In(("tiny",), (1, None)), "`tiny` IN (1)"),
         (D.Not(D.In(("tiny",), (1, None))), "false"),

@@ -140,7 +140,7 @@ def _literal(stored: pa.DataType, value: Any) -> str | None:
     """Return a value as SQL text; None if it is not a value of the type, or if the engines treat it differently."""
     kind = pa.decimal128 if pa.types.is_decimal128(stored) else stored
     write = _LITERALS.get(kind)
-    if write is None or isinstance(value, bool) != (stored == pa.bool_()):
+    if write is None or value is None or isinstance(value, bool) != (stored == pa.bool_()):
         return None
     try:
         # Rejects values of other types, and numbers outside the range of the type.
