@@ -112,6 +112,6 @@ def test_compaction_on_spark_concurrent_with_a_pylance_writer_neither_loses_nor_
     write_fragments(uri, START_IDS // 10)
     session = start_session({"spark.master": "local[2,2]"})
     try:
-        race(uri, instance, 120, {})
+        race(uri, instance, 120, SparkResource())
     finally:
         stop_session(session)

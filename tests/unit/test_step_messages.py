@@ -81,6 +81,7 @@ MESSAGES = (
         predicate="id = 1",
         as_of=datetime(2026, 11, 28, 12, tzinfo=UTC),
         before=HEALTH,
+        reviewed="0123456789abcdef",
         run_id="run",
         step_key="step",
     ),

@@ -33,6 +33,7 @@ def plan(uri: str, predicate: str) -> PlannedDelete:
         predicate=predicate,
         as_of=AS_OF,
         before=TableHealth.of(lance_core.dataset(uri), POLICY),
+        reviewed=None,
         run_id="run",
         step_key="step",
     )
