@@ -45,7 +45,8 @@ class CompactionPolicy:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
         target_bytes_per_fragment: approximate size in bytes at which a fragment is complete; None for no limit.
         min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
-        max_source_bytes: maximum number of bytes that one run reads; None for no limit.
+        max_source_bytes: maximum number of bytes that one run reads, unless its smallest task reads more; None for no
+            limit.
         batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
     """
 

@@ -42,7 +42,7 @@ from lance_core.errors import (
 )
 from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.plan_table import amount
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents, without_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -204,7 +204,8 @@ def _next_tasks(
 ) -> list[CompactionTask]:
     """Return the tasks of another round, as of the latest version."""
     if lost:
-        return plan_again(opened(), lost, plan.options).tasks
+        # The first plan was within the budget, or had only one task.
+        return plan_again(opened(), lost, without_budget(plan.options)).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
         return []
     return _tasks_to_join(plan, opened, outcome)

@@ -6,6 +6,9 @@ Operation                    Fragments to rewrite
 ``compact``                  small neighbors, and large fragments above the deletion threshold
 ``materialize_deletions``    fragments above the deletion threshold; the plan excludes all others
 ===========================  ==========================================================================
+
+A budget in bytes trims a plan, but never empties it: if not even the smallest useful task is within the budget, the
+plan contains this task, and says so. Otherwise, a dataset with a low budget would never be maintained.
 """
 
 from __future__ import annotations
@@ -28,10 +31,18 @@ if TYPE_CHECKING:
     from lance_core.optimize import CompactionPlan, CompactionTask, PlanFigures
     from lance_pipelines.maintenance.health import TableHealth
 
-__all__ = ["RewriteForecast", "RewriteOperation", "plan_rewrite", "task_documents"]
+__all__ = [
+    "RewriteForecast",
+    "RewriteOperation",
+    "beyond_budget",
+    "plan_rewrite",
+    "task_documents",
+    "without_budget",
+]
 
 _EXCLUDED: Final = "excluded_fragment_ids"
-_LIMIT: Final = "max_source_bytes"
+_BUDGET: Final = "max_source_bytes"
+_UNLIMITED: Final = 2**63 - 1
 
 
 class RewriteOperation(StrEnum):
@@ -46,6 +57,8 @@ def plan_rewrite(
 ) -> CompactionPlan:
     """Return the groups of fragments to rewrite, based on the handle's version.
 
+    If there is work, but none of it is within the budget, the plan contains the task with the fewest fragments.
+
     Args:
         dataset: an open handle.
         operation: the operation that rewrites fragments.
@@ -54,7 +67,36 @@ def plan_rewrite(
     chosen = dict(options)
     if operation is RewriteOperation.MATERIALIZE_DELETIONS:
         chosen[_EXCLUDED] = _fragments_within(dataset, options["materialize_deletions_threshold"])
-    return Compaction.plan(dataset, chosen)
+    plan = Compaction.plan(dataset, chosen)
+    if plan.tasks or plan.options.max_source_bytes is None:
+        return plan
+    return _smallest_plan(dataset, without_budget(chosen)) or plan
+
+
+def without_budget(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without their budget, and without one that the table config sets."""
+    return {**options, _BUDGET: _UNLIMITED}
+
+
+def beyond_budget(figures: PlanFigures, max_source_bytes: int | None) -> str:
+    """Return that a plan reads more than its budget, in words; empty if it does not."""
+    if max_source_bytes is None or figures.rewritten_bytes <= max_source_bytes:
+        return ""
+    return (
+        f"the smallest task reads {figures.rewritten_bytes} bytes, which is more than max_source_bytes = "
+        f"{max_source_bytes}"
+    )
+
+
+def _smallest_plan(dataset: lance_core.LanceDataset, options: Mapping[str, Any]) -> CompactionPlan | None:
+    """Return the plan with one task of few fragments; None if there is no work."""
+    num_fragments = Compaction.plan(dataset, dict(options)).figures.rewritten_fragments
+    if not num_fragments:
+        return None
+    # One fragment with many deleted rows, or two small neighbors, are usually enough. At the latest, all of them are.
+    limits = (min(2**exponent, num_fragments) for exponent in range(num_fragments.bit_length() + 1))
+    plans = (Compaction.plan(dataset, {**options, "max_source_fragments": limit}) for limit in limits)
+    return next((plan for plan in plans if plan.tasks), None)
 
 
 def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
@@ -77,8 +119,7 @@ class RewriteForecast:
         operation: the operation that rewrites fragments.
         before: statistics of the version that the plan is based on.
         figures: statistics of the plan.
-        max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
-        unlimited: statistics of a plan without this limit; None unless the limit is set and the plan has no tasks.
+        max_source_bytes: number of bytes that the plan may read, unless it has only one task; None for no limit.
     """
 
     uri: str
@@ -86,7 +127,6 @@ class RewriteForecast:
     before: TableHealth
     figures: PlanFigures
     max_source_bytes: int | None = None
-    unlimited: PlanFigures | None = None
 
     @classmethod
     def of(
@@ -107,18 +147,12 @@ class RewriteForecast:
             before: statistics of the version that the plan is based on.
             figures: statistics of the plan.
         """
-        limit = options.get(_LIMIT)
-        unlimited = None
-        if limit is not None and not figures.tasks:
-            without = {name: value for name, value in options.items() if name != _LIMIT}
-            unlimited = plan_rewrite(dataset, operation, without).figures
         return cls(
             uri=dataset.uri,
             operation=operation,
             before=before,
             figures=figures,
-            max_source_bytes=limit,
-            unlimited=unlimited,
+            max_source_bytes=options.get(_BUDGET),
         )
 
     @property
@@ -157,10 +191,11 @@ class RewriteForecast:
         place = f"{self.uri} version {self.before.version}"
         if not self.has_work:
             return f"{place}: nothing to do ({self._state()})"
-        return (
+        line = (
             f"{place}: {figures.rewritten_fragments} of {amount(figures.fragments_before, 'fragment')} "
             f"({format_bytes(figures.rewritten_bytes)}) will be rewritten in {amount(figures.tasks, 'task')}"
         )
+        return "; ".join(filter(None, [line, beyond_budget(figures, self.max_source_bytes)]))
 
     def table(self) -> str:
         """Return the output of a dry run."""
@@ -186,11 +221,6 @@ class RewriteForecast:
 
     def _state(self) -> str:
         before = self.before
-        if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
-            waiting = (
-                f"{amount(self.unlimited.tasks, 'task')} would read {format_bytes(self.unlimited.rewritten_bytes)}"
-            )
-            return f"no task fits within max_source_bytes = {self.max_source_bytes}; without this limit, {waiting}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
             return f"{fragments}, {before.small_fragments} small"

@@ -5,6 +5,7 @@ is requested that must fail.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import lance_core
@@ -13,7 +14,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import NotDue, Verdict
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, beyond_budget, plan_rewrite
 from lance_pipelines.sensors.latest import Latest
 
 __all__ = ["examine_rewrite"]
@@ -41,8 +42,12 @@ def examine_rewrite(
     verdict = evaluate(declaration.maintenance, health)
     if isinstance(verdict, NotDue):
         return verdict
+    chosen = options(declaration)
     try:
-        plan = plan_rewrite(dataset, operation, options(declaration))
+        plan = plan_rewrite(dataset, operation, chosen)
     except NotSupportedError as error:
         return NotDue(f"{verdict.reason}, but {error}")
-    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but there is nothing to rewrite")
+    if not plan.tasks:
+        return NotDue(f"{verdict.reason}, but there is nothing to rewrite")
+    beyond = beyond_budget(plan.figures, chosen.get("max_source_bytes"))
+    return replace(verdict, reason=f"{verdict.reason}; {beyond}") if beyond else verdict

@@ -491,10 +491,14 @@ def test_a_dry_run_setting_that_is_not_a_boolean_is_refused(lake, operation) -> 
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_reported(lake, capsys, operation) -> None:
-    result = lake.run(operation, max_source_bytes=1)
-    assert executed(result) == STEPS[operation][:1]
-    assert "no task fits within max_source_bytes = 1; without this limit, " in capsys.readouterr().out
+def test_a_byte_limit_below_the_smallest_task_is_reported_and_rewrites_one_task_a_run(lake, capsys, operation) -> None:
+    lake.run(operation, max_source_bytes=1, dry_run=True)
+    expected = r"in 1 task; the smallest task reads \d+ bytes, which is more than max_source_bytes = 1\n"
+    assert re.search(expected, capsys.readouterr().out)
+    for _ in range(2):
+        assert executed(lake.run(operation, max_source_bytes=1)) == STEPS[operation]
+    assert executed(lake.run(operation, max_source_bytes=1)) == STEPS[operation][:1]
+    assert lance_core.dataset(lake.uri).count_rows() == 38
 
 
 def test_every_dataset_has_a_job_for_each_maintenance_operation(lake) -> None:

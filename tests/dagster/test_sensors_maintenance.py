@@ -283,13 +283,16 @@ def test_small_fragments_between_large_ones_request_no_compaction(watched) -> No
     watched.skip("events: 4 small fragments; with small neighbors: 0 < 4")
 
 
-def test_a_plan_with_nothing_to_do_is_not_requested(watched) -> None:
-    """The budget is below the smallest merge, so that the job would find nothing to do."""
+def test_a_budget_below_the_smallest_task_requests_this_task_with_the_numbers(watched) -> None:
     watched.policy = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
     )
     watched.fill(4)
-    watched.skip("events: 4 small fragments >= 4, but there is nothing to rewrite")
+    (request,) = watched.tick()
+    assert re.fullmatch(
+        r"4 small fragments >= 4; the smallest task reads \d+ bytes, which is more than max_source_bytes = 1",
+        request.tags["lance/reason"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lance_core.errors import TooMuchWriteContentionError
 from lance_core.optimize import CompactionMetrics, RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import verify_row_counts
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents, without_budget
 from lance_pipelines.spark.staging import rewrite_tasks
 from lance_pipelines.spark.verbs.table_change import RETRIES, opened
 
@@ -130,5 +130,5 @@ def _rewrite(
         )
         metrics.append(done.metrics)
         dataset.checkout_latest()
-        tasks = plan_again(dataset, done.lost, dict(options)).tasks if done.lost else []
+        tasks = plan_again(dataset, done.lost, without_budget(options)).tasks if done.lost else []
     return Compacted(version=dataset.version, metrics=CompactionMetrics.sum(metrics), attempts=attempts)

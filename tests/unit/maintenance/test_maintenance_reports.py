@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 import lance_core
 from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.policy import CleanupPolicy, MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite
+from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, beyond_budget, plan_rewrite
 from tests.support.local_rewriting import ids, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
@@ -52,6 +54,37 @@ def test_rewrite_forecast_lists_fragments_rows_and_tasks(uri) -> None:
     assert (metadata["lance/fragments"], metadata["lance/fragments_after"], metadata["lance/tasks"]) == (6, 2, 2)
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=20)
     assert len(lance_core.dataset(uri).get_fragments()) == 2
+
+
+@pytest.mark.parametrize("from_config", [False, True])
+def test_rewrite_plan_with_a_budget_below_every_task_has_one_task_of_few_fragments(uri, from_config) -> None:
+    """The budget is an option, or in the table config."""
+    write_fragments(uri, 9)
+    options = dict(OPTIONS)
+    if from_config:
+        lance_core.dataset(uri).update_config({"lance.compaction.max_source_bytes": "1"})
+    else:
+        options["max_source_bytes"] = 1
+    plan = plan_rewrite(lance_core.dataset(uri), RewriteOperation.COMPACT, options)
+    assert [[fragment.id for fragment in task.fragments] for task in plan.tasks] == [[0, 1]]
+
+
+def test_rewrite_plan_with_a_budget_is_the_planners_whenever_that_has_a_task(uri) -> None:
+    dataset = write_fragments(uri, 9)
+    num_bytes = plan_rewrite(dataset, RewriteOperation.COMPACT, OPTIONS).figures.bytes_before // 9
+    for fragments, ids_of_tasks in ((1, [[0, 1]]), (2, [[0, 1]]), (3, [[0, 1]]), (4, [[0, 1], [2, 3]])):
+        options = {**OPTIONS, "max_source_bytes": fragments * num_bytes}
+        plan = plan_rewrite(dataset, RewriteOperation.COMPACT, options)
+        assert [[fragment.id for fragment in task.fragments] for task in plan.tasks] == ids_of_tasks
+        figures = plan.figures
+        text = beyond_budget(figures, options["max_source_bytes"])
+        assert (text == "") == (figures.rewritten_bytes <= options["max_source_bytes"]) == (fragments > 1)
+
+
+def test_rewrite_plan_with_a_budget_and_no_work_stays_empty(uri) -> None:
+    dataset = write_fragments(uri, 1)
+    for operation in RewriteOperation:
+        assert plan_rewrite(dataset, operation, {**OPTIONS, "max_source_bytes": 1}).tasks == []
 
 
 def test_rewrite_forecast_with_nothing_to_do_explains_why(uri) -> None:

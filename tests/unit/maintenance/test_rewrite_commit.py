@@ -267,6 +267,16 @@ def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_the_second_roun
     assert (report.fragments_removed, report.fragments_added, report.after.fragments) == (30, 1, 1)
 
 
+def test_lost_group_that_exceeds_the_budget_is_rewritten_again(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri, max_source_bytes=1))
+    lance_core.dataset(uri).delete("id = 3")
+    outcome = commit(staged)
+    assert (len(outcome.committed), outcome.conflicts, outcome.rounds) == (1, 1, 2)
+    assert [fragment.count_rows() for fragment in lance_core.dataset(uri).get_fragments()] == [10, 10, 19]
+    check(uri, [number for number in range(40) if number != 3])
+
+
 @pytest.mark.parametrize("limit", [{"max_source_bytes": 10**9}, {"target_bytes_per_fragment": None}])
 def test_rewrite_with_a_source_limit_or_without_a_byte_target_has_one_round(uri, limit) -> None:
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
