@@ -21,13 +21,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 __all__ = ["ABSENT", "PylanceClass", "missing_name", "reason_of_argument"]
 
 _ARROW: Final = "convert the result with pyarrow instead: `to_table()` returns a `pyarrow.Table`"
-_BUILDS_INDICES: Final = "indices are kept and maintained, but not built; use pylance, which can open the same table"
+_BUILDS_INDICES: Final = (
+    "existing indices stay valid, but lance_core neither builds nor updates indices; use pylance, which can open the "
+    "same table"
+)
 _DEPRECATED: Final = "deprecated in pylance"
 _FULL_TEXT: Final = "full-text search is not supported; use pylance, which can open the same table"
 _MEM_WAL: Final = "the in-memory write-ahead log is not supported; use pylance, which can open the same table"
 _METRICS: Final = "these are counters and traces of pylance's runtime, which is not used; use a Python profiler"
 _NAMESPACES: Final = "namespaces are not supported; pass the location of the table and its `storage_options`"
-_READS_INDICES: Final = "indices are kept and maintained, but not read; use pylance, which can open the same table"
+_READS_INDICES: Final = (
+    "existing indices stay valid, but lance_core does not read them; use pylance, which can open the same table"
+)
 _TORCH: Final = (
     "data loaders for PyTorch and TensorFlow are not supported; convert the batches that `to_batches()` returns"
 )

@@ -382,7 +382,7 @@ class AccessDeniedError(StorageError, PermissionError):
 
 
 class OutOfMemoryError(LanceError, MemoryError):
-    """The requested data does not fit into memory; the data itself is valid."""
+    """The requested data does not fit in memory; the data itself is valid."""
 
     kind = ErrorKind.OUT_OF_MEMORY
 

@@ -4,14 +4,14 @@ This is a public module::
 
     from lance_core.progress import FragmentWriteProgress
 
-    class Printed(FragmentWriteProgress):
+    class PrintProgress(FragmentWriteProgress):
         def begin(self, fragment, **kwargs):
             print("started")
 
         def complete(self, fragment, **kwargs):
             print("wrote", fragment.physical_rows, "rows")
 
-    lance_core.write_dataset(table, "/data/points", progress=Printed())
+    lance_core.write_dataset(table, "/data/points", progress=PrintProgress())
 """
 
 from __future__ import annotations

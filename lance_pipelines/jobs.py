@@ -69,7 +69,8 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "promote": "{}__publish",
     }
 )
-"""Maps each operation to the step or the graph of its job that receives the configuration; ``{}`` is the dataset."""
+"""Maps each operation to the step or the graph of its job that receives the configuration. ``{}`` stands for the name
+of the dataset."""
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Progress: how much of a long operation is done, and when a line about it is written.
+"""Progress: how much of a long operation is done, and when to report it.
 
 An operation calls :meth:`ProgressLines.report` as often as it likes. A line is written every few seconds; an operation
 that is shorter than that writes none.

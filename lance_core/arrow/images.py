@@ -156,9 +156,7 @@ class EncodedImageArray(ImageArray):
             InvalidInputError: the array contains nulls, or Pillow is needed and not installed, or the shapes differ.
         """
         if self.null_count:
-            raise InvalidInputError(
-                f"nulls cannot be decoded; number of images: {len(self)}, of which null: {self.null_count}"
-            )
+            raise InvalidInputError(f"cannot decode null images: {self.null_count} of {len(self)} images are null")
         tensors = (decoder or decode_images)(self.storage)
         if isinstance(tensors, np.ndarray):
             value_type, shape = pa.from_numpy_dtype(tensors.dtype), tensors.shape[1:]

@@ -1,4 +1,4 @@
-"""Splits rows with blob descriptors into pieces whose values fit into a limited number of bytes.
+"""Splits rows with blob descriptors into pieces whose values fit in a limited number of bytes.
 
 The schema determines which leaf fields are blobs, including leaf fields inside structs, lists, and maps. External
 values are not counted: either they remain references, or their size is unknown.
@@ -28,7 +28,7 @@ _EXTERNAL: Final = 3
 
 
 def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges of rows whose blob values fit into ``max_bytes``; rows are not split.
+    """Yield consecutive ranges of rows whose blob values fit in ``max_bytes``; rows are not split.
 
     Args:
         batch: a batch with descriptors in place of blob values.

@@ -138,7 +138,7 @@ class BlobFile(io.BufferedIOBase):
         Raises:
             InvalidInputError: an offset or a length is negative, or a range extends past the end of the value.
         """
-        self._require_open("read")
+        self._require_open("read_ranges")
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
                 raise InvalidInputError(
@@ -169,9 +169,9 @@ class BlobFile(io.BufferedIOBase):
         found = iter(self._place.store.get_ranges(self._place.path, filled) if filled else [])
         return [next(found).to_pybytes() if length else b"" for _, length in ranges]
 
-    def _require_open(self, what: str) -> None:
+    def _require_open(self, method: str) -> None:
         if self.closed:
-            raise InvalidInputError(f"cannot {what}: the blob file is closed")
+            raise InvalidInputError(f"cannot call {method}() on a closed blob file")
 
 
 class BlobColumn:

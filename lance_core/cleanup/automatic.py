@@ -106,7 +106,7 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
         stats = plan_before(log, manifest, due.policy).execute()
     except LanceError as error:
         _logger.warning(
-            "%s: version %d was committed, but the cleanup after it failed: %s", log.root, manifest.version, error
+            "%s: version %d was committed, but the cleanup that followed failed: %s", log.root, manifest.version, error
         )
     else:
         _logger.info(

@@ -45,7 +45,7 @@ class KeepReason(StrEnum):
     TAGGED = "tagged"
     LEASED = "leased by a reader"
     BRANCH = "a branch still uses its files"
-    POLICY = "does not match the cleanup policy"
+    POLICY = "not selected for removal by the cleanup policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Cast the columns of a batch to the types of a schema.
 
     Raises:
-        SchemaMismatchError: a value does not fit into its new type.
+        SchemaMismatchError: a value does not fit in its new type.
         NotSupportedError: Arrow cannot cast a column.
     """
     fields = zip(batch.columns, schema, batch.schema, strict=True)

@@ -456,7 +456,7 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
             )
             raise InvalidInputError(
                 f"rewrite group {index}: the row ids of the new fragments ({len(found)} in total) differ from "
-                f"those of the rows that they replace ({len(expected)} in total): {detail}",
+                f"those of the replaced rows ({len(expected)} in total): {detail}",
                 expected=len(expected),
                 found=len(found),
             )

@@ -14,7 +14,7 @@ Two steps go beyond the planner of pylance:
 * New fragments get the highest ids. Therefore, the new fragments of different tasks become neighbors, and so do old
   fragments that were separated only by replaced fragments. Fragments that the next compaction would merge for this
   reason are merged immediately (``_settle``), so that a second compaction right after the first has nothing to do.
-* If even the first task exceeds the budget, the first useful part of a task that fits into the budget is used instead.
+* If even the first task exceeds the budget, the first useful part of a task that fits in the budget is used instead.
   Otherwise, nothing would ever be compacted.
 
 Rows are distributed evenly among ``k = rows // target`` new files (at least one), with larger files first: with a

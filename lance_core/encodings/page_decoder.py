@@ -404,7 +404,7 @@ class _Located:
             context: dict[str, Any] = dict(error.context)
             raise type(error)(f"{where}: {error.message}", **context) from error
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{where}: the rows do not fit into memory; read fewer rows at a time") from error
+            raise OutOfMemoryError(f"{where}: the rows do not fit in memory; read fewer rows at a time") from error
         if isinstance(error, (ValueError, IndexError, OverflowError, pa.ArrowException)):
             raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 

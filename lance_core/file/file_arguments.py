@@ -86,7 +86,7 @@ def positive_number(name: str, value: Any) -> int:
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        InvalidInputError: the value is less than 1, or does not fit into 64 bits.
+        InvalidInputError: the value is less than 1, or does not fit in 64 bits.
     """
     return _whole_number(name, value, 1, _MAX_COUNT)
 
@@ -96,7 +96,7 @@ def size_in_bytes(name: str, value: Any) -> int | None:
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        InvalidInputError: the value is less than 0, or does not fit into 64 bits.
+        InvalidInputError: the value is less than 0, or does not fit in 64 bits.
     """
     return None if value is None else _whole_number(name, value, 0, _MAX_BYTES)
 

@@ -31,7 +31,8 @@ _BLOCK_BYTES: Final = 32 * 1024
 """Size of a block in bytes. An object store returns a block almost as fast as a few bytes."""
 
 _MAX_BLOCKS: Final = 64
-"""Offsets that are in more blocks than this are read without neighboring offsets, and are not cached."""
+"""Maximum number of blocks for one request. If its offsets are in more blocks, only these offsets are read, and are not
+cached."""
 
 _BLOCKS: Final = -1
 """Used instead of a column index in the keys of the cache."""

@@ -420,7 +420,7 @@ def _typed_memory_errors(path: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"{path}: the rows do not fit into memory; read fewer rows or columns at a time", path=path
+            f"{path}: the rows do not fit in memory; read fewer rows or columns at a time", path=path
         ) from error
 
 
@@ -435,7 +435,7 @@ def _without_columns(num_rows: int) -> pa.RecordBatch:
 
 
 def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
-    """Join the arrays of a column into one, unless they do not fit into one array."""
+    """Join the arrays of a column into one, unless they do not fit in one array."""
     if len(arrays) > 1:
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]

@@ -48,7 +48,7 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: an id is negative or does not fit into 64 bits.
+        RowOutOfRangeError: an id is negative or does not fit in 64 bits.
         InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(ids)

@@ -376,7 +376,7 @@ class _Cursor:
             return pa.concat_arrays(pieces)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a batch of {counted(num_rows, 'row')} does not fit into one array; request fewer rows per "
+                f"a batch of {counted(num_rows, 'row')} does not fit in one array; request fewer rows per "
                 f"batch: {error}"
             ) from error
 

@@ -35,7 +35,7 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     Args:
         error: the error raised by the package.
         verb: the attempted operation.
-        path: the object, with its scheme.
+        path: URI of the object.
         secrets: values that must not appear in messages.
     """
     status = getattr(error, "code", None) or getattr(error, "status_code", None)

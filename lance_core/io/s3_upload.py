@@ -1,6 +1,6 @@
 """S3WriteStream: an object that is written in parts.
 
-An object that fits into one part is sent with one PutObject. The parts of a larger object are sent while the next part
+An object that fits in one part is sent with one PutObject. The parts of a larger object are sent while the next part
 is collected; a few parts may be in transit at the same time. Nothing is visible until ``commit`` has completed the
 upload; a failure or ``abort`` cancels the upload, which removes the parts. A process that is killed leaves behind an
 incomplete upload, which only a lifecycle rule of the bucket removes (``AbortIncompleteMultipartUpload``).

@@ -4,7 +4,7 @@ It reads the key columns, and the columns of the table that the condition needs.
 if the merge is planned again on later versions: a writer that plans again after each conflict keeps pace with others,
 however large the table is.
 
-If the keys of the source do not fit into the memory limit, they are divided into blocks of rows, and the fragments are
+If the keys of the source do not fit in the memory limit, they are divided into blocks of rows, and the fragments are
 searched once for each block.
 """
 
@@ -163,7 +163,7 @@ class MatchFinder:
             self._found[key] = _joined(pairs.pop(key))
 
     def _blocks(self, table: Schema) -> Iterator[KeyIndex]:
-        """Yield the keys of consecutive rows of the source, as many as fit into memory together."""
+        """Yield the keys of consecutive rows of the source, as many as fit in memory together."""
         keys = list(self._rules.keys)
         prepared = PreparedInput(pa.schema([self._source.schema.field(name) for name in keys]), table=table)
         held: list[pa.RecordBatch] = []

@@ -9,7 +9,7 @@
     commit    Update: removed fragments, fragments with new deletion files, new fragments
 
 Tasks and their results can be pickled. The results contain numbers of rows, never values. A task reads the keys of all
-rows of the source; if there are many, in blocks that fit into its memory.
+rows of the source; if there are many, in blocks that fit in its memory.
 
 Staged fragments become part of the version as they are if each of their rows is inserted, or replaces one row of a
 table whose row ids are not stable, and has all columns. Otherwise, the rows to add are copied.

@@ -114,8 +114,8 @@ class StagedRows:
         blobs = [name for name in names if has_blobs(self._source.schema.project([name]))]
         if blobs:
             raise NotSupportedError(
-                f"values of the blob column {blobs[0]!r} cannot be merged by several processes if the source lacks "
-                "columns, or if they occur in a condition",
+                f"several processes cannot merge blob column {blobs[0]!r} if the source lacks columns of the table, or "
+                "if a condition uses this column",
                 column=blobs[0],
             )
         return one_batch(placed_rows(self._source, names).table(find_rows_at(self._source, rows)))

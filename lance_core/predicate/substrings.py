@@ -25,7 +25,8 @@ _OFFSETS: Final = {pa.string(): np.int32, pa.large_string(): np.int64}
 
 _MAX_LITERAL_BYTES: Final = 64
 _COMPARED_BYTES: Final = 3
-"""Number of leading bytes of the literal that are compared at every position; the others only where these match."""
+"""Number of leading bytes of the literal that are compared at every position. The other bytes are compared only where
+these match."""
 
 _PART_BYTES: Final = 1024 * 1024
 """Number of positions, one per byte, that are compared at a time, to limit memory."""

@@ -43,7 +43,7 @@ class DatasetBasePath:
 
         Raises:
             InvalidTypeError: the path or the name is not a string.
-            InvalidInputError: the path is empty, or the id does not fit into 32 bits.
+            InvalidInputError: the path is empty, or the id does not fit in 32 bits.
         """
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
             raise InvalidTypeError(f"a base path and its name must be strings, found {path!r:.80} and {name!r:.80}")

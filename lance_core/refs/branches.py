@@ -261,7 +261,7 @@ class Branches:
                     return manifest
         raise RefAlreadyExistsError(
             f"{target.uri} contains versions of branch {clone.branch_name!r}, but the branch has no record in "
-            "_refs/branches; remove them with branches.delete",
+            "_refs/branches; remove the branch with branches.delete",
             branch=clone.branch_name,
         ) from error
 

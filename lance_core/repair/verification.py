@@ -106,7 +106,7 @@ def find_fragment_faults(dataset: Handle, fragment_ids: Collection[int], *, read
     Args:
         dataset: an open handle.
         fragment_ids: the fragments.
-        reads_pages: whether all values are read, too.
+        reads_pages: whether to read all values in addition to the metadata.
 
     Raises:
         StorageError: a storage operation failed.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "gathered_values", "matching_batches", "read_found", "split_columns"]
 
 _RUN_ROWS: Final = 8 * 8192
-"""Maximum number of rows that are evaluated or filtered at a time. More rows would not fit into a CPU's cache."""
+"""Maximum number of rows that are evaluated or filtered at a time. More rows would not fit in a CPU's cache."""
 
 _FEW_ROWS: Final = 128
 """If at most this many rows match, they are read individually, without estimating costs."""
@@ -160,7 +160,7 @@ def _matches(
 def split_columns(wanted: Schema, predicate: Predicate | None) -> tuple[Schema, Schema]:
     """Divide requested columns into those that the predicate reads anyway, and those that are fetched afterward.
 
-    Columns with dictionaries are fetched if any others are: the dictionaries of several batches may not fit into one.
+    Columns with dictionaries are fetched if any others are: the dictionaries of several batches may not fit in one.
     """
     read = () if predicate is None or predicate.constant is not None else predicate.wanted.fields
     shared = [top for top in wanted.fields if top in read]

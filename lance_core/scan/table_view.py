@@ -389,8 +389,8 @@ class Destination:
                 continue
             return replace(self, manifest=manifest, line=line)
         raise RetryableCommitConflictError(
-            f"{self.log.uri}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} "
-            "attempts",
+            f"{self.log.uri}: cannot read the latest version: in each of {_MAX_READS} attempts, a cleanup removed the "
+            "version that was the latest when the attempt started",
             path=self.log.root,
         )
 

@@ -11,7 +11,7 @@
                 0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
 
 All 32-bit words and numbers are big-endian. The members of an object are sorted by the bytes of their keys. Integers
-that do not fit into 64 bits are converted to doubles.
+that do not fit in 64 bits are converted to doubles.
 
 **Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
 """

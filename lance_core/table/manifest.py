@@ -93,7 +93,9 @@ class Manifest:
                 path=path,
             )
         if file.message.HasField("fragment_tree"):
-            raise NotSupportedError(f"manifest {path}: fragments outside the manifest are not supported", path=path)
+            raise NotSupportedError(
+                f"manifest {path}: a fragment list that is stored outside the manifest is not supported", path=path
+            )
         written = AsWritten(file.message, file.index_section)
         right = corrected(written)
         return cls(
@@ -250,7 +252,7 @@ class Manifest:
             )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
-        """Check that ids and row counts fit into row addresses: 32 bits for the fragment and 32 bits for the row."""
+        """Check that ids and row counts fit in row addresses: 32 bits for the fragment and 32 bits for the row."""
         totals.check_ids()
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:

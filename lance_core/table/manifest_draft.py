@@ -259,7 +259,7 @@ class ManifestDraft(DraftContent):
         first = self._next_fragment_id
         last = first + num_ids - 1
         if last > _MAX_U32:
-            raise InvalidInputError(f"fragment id {last} does not fit into 32 bits")
+            raise InvalidInputError(f"fragment id {last} does not fit in 32 bits")
         self._next_fragment_id = last + 1
         self._message.max_fragment_id = last
         return first

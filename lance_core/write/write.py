@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["remove_staged", "stage_rows", "write_version"]
 
 _MAX_PLACEMENTS: Final = 10
-"""Maximum number of times that an append is planned again because a cleanup removed its read version."""
+"""Maximum number of attempts to commit an append. The append is planned again if another writer has created the table,
+or if a version that the append must be checked against has been removed."""
 
 
 def write_version(
@@ -233,8 +234,8 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.uri}: the append failed: in each of {_MAX_PLACEMENTS} attempts, a cleanup removed the version "
-        "that it read",
+        f"{log.uri}: append failed after {_MAX_PLACEMENTS} attempts; in the last one, a version that the append must "
+        "be checked against had been removed",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )

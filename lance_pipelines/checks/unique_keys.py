@@ -152,7 +152,7 @@ def find_duplicates(
 
 
 def _bits(num_rows: int, max_bytes: int) -> int:
-    """Return the number of hash bits that select a file; 0 if all hashes fit into memory."""
+    """Return the number of hash bits that select a file; 0 if all hashes fit in memory."""
     needed = num_rows * _HASH_BYTES * _SORT_FACTOR
     return min(max(0, -(-needed // max_bytes) - 1).bit_length(), _MAX_BITS)
 

@@ -61,7 +61,7 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
             outcome = story.run()
             for dataset, before in outcome.before.items():
                 print_comparison(console, dataset, before, outcome.after[dataset])
-            console.print(f"The history of maintenance:\n{outcome.history}", soft_wrap=True, markup=False)
+            console.print(f"Maintenance history:\n{outcome.history}", soft_wrap=True, markup=False)
             console.print(f"Demonstration passed: {len(outcome.checks)} checks in {time.monotonic() - started:.0f} s.")
             if stay:
                 console.print(f"The web interface is at {server.url}; press Ctrl-C to stop.")

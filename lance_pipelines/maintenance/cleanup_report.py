@@ -152,8 +152,9 @@ class CleanupReport:
             return f"{place}: nothing to do ({amount(self.versions, 'version')})"
         line = (
             f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} remaining; "
-            f"{amount(stats.data_files_removed, 'data file')}, "
-            f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
+            f"{amount(stats.data_files_removed, 'data file')} and "
+            f"{amount(stats.deletion_files_removed, 'deletion file')} removed, {format_bytes(stats.bytes_removed)} "
+            "reclaimed"
         )
         if stats.failed_deletes:
             line += f"; {amount(stats.failed_deletes, 'file')} could not be removed; the next cleanup tries again"

@@ -139,9 +139,10 @@ def evaluate_indices(policy: IndexPolicy | None, forecast: IndexForecast) -> Ver
     if fragments.unindexed_fragments >= policy.min_unindexed_fragments:
         reason = f"{fragments.name}: {found} >= {policy.min_unindexed_fragments}"
         return _index_verdict(forecast, reason, is_due=True)
+    next_name = "," if rows.unindexed_fragments == fragments.unindexed_fragments else f"; {fragments.name}:"
     reason = (
-        f"{rows.name}: {amount(rows.unindexed_rows, 'unindexed row')} < {policy.min_unindexed_rows}, {found} < "
-        f"{policy.min_unindexed_fragments}"
+        f"{rows.name}: {amount(rows.unindexed_rows, 'unindexed row')} < {policy.min_unindexed_rows}{next_name} {found} "
+        f"< {policy.min_unindexed_fragments}"
     )
     return _index_verdict(forecast, reason, is_due=False)
 

@@ -95,7 +95,9 @@ def discard_lost_attempts(
     try:
         discard_files(dataset_uri, file_token, keep=keep, storage_options=storage_options)
     except LanceError as error:
-        _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", file_token, error)
+        _logger.warning(
+            "%s: cannot remove the files of failed attempts (*%s.lance): %s", dataset_uri, file_token, error
+        )
 
 
 def discard_until_quiet(

@@ -38,8 +38,8 @@ _WIDE: Final = "__lance_row_is_wide"
 
 _MAX_BATCH_BYTES: Final = 64 * 1024**2
 _MIN_ROW_BYTES: Final = 1024
-"""Minimum number of bytes per row that must remain for values of variable size. With a lower minimum, too many frames
-would have to be read twice."""
+"""Minimum share of a batch, in bytes per row, that the fixed-size columns must leave for values of variable size. If
+they leave less, Spark counts the bytes, because too many jobs would have to be repeated otherwise."""
 
 _RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -207,7 +207,7 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
     ``partition_bytes`` of the size that Spark estimates, but not to fewer partitions than there are cores in the
     cluster. Merging does not move rows between machines. If Spark cannot estimate the size, it assumes a huge
     DataFrame, and nothing is merged. If the last operation of the DataFrame is ``coalesce``, its partitions are kept:
-    Spark's optimizer replaces two such operations in a row by the second one, even if that has more partitions.
+    Spark's optimizer replaces two such operations in a row with the second one, even if that has more partitions.
 
     Args:
         frame: any DataFrame.

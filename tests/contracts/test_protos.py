@@ -764,7 +764,7 @@ class ManifestProbe:
         self.manifest.ClearField("index_section")
 
     def write(self, section: bytes, manifest: bytes) -> None:
-        """Replace the manifest file by one section and one manifest."""
+        """Replace the manifest file with one section and one manifest."""
         body = struct.pack("<I", len(section)) + section
         tail = struct.pack("<I", len(manifest)) + manifest + struct.pack("<q", len(body))
         self.path.write_bytes(body + tail + struct.pack("<HH4s", 0, 2, b"LANC"))

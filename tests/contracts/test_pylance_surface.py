@@ -142,7 +142,9 @@ def test_absent_member_is_explained_in_a_subclass(dataset: lance_core.LanceDatas
     class Points(lance_core.LanceDataset):
         pass
 
-    with pytest.raises(AttributeError, match=r"^'Points' object has no attribute 'create_scalar_index': indices "):
+    with pytest.raises(
+        AttributeError, match=r"^'Points' object has no attribute 'create_scalar_index': existing indices "
+    ):
         _ = Points(dataset.uri).create_scalar_index
 
 

@@ -67,7 +67,7 @@ def _delete() -> object:
 
 
 def _update() -> object:
-    """Replace row 2 by rows 4 and 5."""
+    """Replace row 2 with rows 4 and 5."""
     rows = {0: BitMap([1])}
     log = lance_core.dataset(URI).log
     planned = planned_delete(log, 1, rows)

@@ -198,7 +198,7 @@ def test_a_failed_automatic_cleanup_does_not_fail_the_commit(tmp_path: Path, cap
     (tags / "broken.json").write_text("{")
     with caplog.at_level(logging.WARNING, "lance_core"):
         assert lance_core.write_dataset(ROWS, uri, mode="append").version == 4
-    assert "version 4 was committed, but the cleanup after it failed" in caplog.text
+    assert "version 4 was committed, but the cleanup that followed failed" in caplog.text
     assert _versions(uri)[-1] == 4
 
 

@@ -175,7 +175,7 @@ def test_blobs_are_written_before_the_pages_of_their_batch(tmp_path: Path) -> No
 @pytest.mark.parametrize("scheme", ["zstd", "lz4", "fsst"])
 @pytest.mark.parametrize("dtype", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
 @pytest.mark.sampled(4)
-def test_compressed_strings_are_exchanged_with_pylance(tmp_path: Path, scheme: str, dtype: pa.DataType) -> None:
+def test_compressed_strings_are_read_by_both_libraries(tmp_path: Path, scheme: str, dtype: pa.DataType) -> None:
     field = pa.field("t", dtype, metadata={"lance-encoding:compression": scheme})
     rows = [None if row % 11 == 3 else f"value {row * 7919} of some text" for row in range(3000)]
     table = pa.table([pa.array(rows).cast(dtype)], schema=pa.schema([field]))

@@ -307,7 +307,7 @@ def test_indexed_queries_return_correct_rows_if_indices_were_not_remapped(
 
 @pytest.mark.slow
 def test_indexed_queries_return_correct_rows_if_a_file_records_the_moved_rows(tmp_path: Path) -> None:
-    """The record of so many moved rows does not fit into the manifest, so that the index covers no fragment."""
+    """The record of so many moved rows does not fit in the manifest, so that the index covers no fragment."""
     uri, count = str(tmp_path / "t"), 2_000_000
     lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)
     lance.dataset(uri).add_columns({"b": "a * 2"})

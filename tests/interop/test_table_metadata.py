@@ -242,7 +242,7 @@ def test_a_commit_keeps_the_manifest_fields_that_pylance_keeps(tmp_path: Path, v
 
 
 def test_a_delete_preserves_metadata_values_that_are_not_valid_utf_8(tmp_path: Path) -> None:
-    # The reference replaces such bytes by replacement characters.
+    # The reference replaces such bytes with replacement characters.
     _decorated(tmp_path)
     path = tmp_path / "_versions" / manifest_name(lance_core.dataset(str(tmp_path)).version)
     file = parse_manifest_file(path.read_bytes(), "m")

@@ -17,7 +17,7 @@ from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
 pytestmark = pytest.mark.spark
 
 
-def test_frame_is_stored_and_loaded_by_the_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_frame_is_stored_and_loaded_by_spark_tasks(spark: SparkSession, tmp_path: Path) -> None:
     seen = []
 
     @dg.asset

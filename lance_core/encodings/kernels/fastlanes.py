@@ -147,7 +147,7 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
     """Pack many blocks.
 
     Args:
-        values: (num_blocks, 1024) ``value_bits``-bit unsigned words that fit into ``packed_bits`` bits; any strides.
+        values: (num_blocks, 1024) ``value_bits``-bit unsigned words that fit in ``packed_bits`` bits; any strides.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 0 to ``value_bits``.
 

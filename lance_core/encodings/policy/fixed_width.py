@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
-"""Values of at least this size in bytes are stored in full-zip pages, because only a few would fit into a chunk."""
+"""Values of at least this size in bytes are stored in full-zip pages, because only a few would fit in a chunk."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
 _GAIN: Final = 0.955

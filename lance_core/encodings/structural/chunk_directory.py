@@ -313,5 +313,5 @@ def _lay_out(
         buffers.append(Segments(data, at, buffer_sizes))
         at = at + aligned_sizes(buffer_sizes)
     if not bool((at == starts + chunk_bytes).all()):
-        raise CorruptDataError("the buffers of a mini-block chunk do not fill it exactly")
+        raise CorruptDataError("the buffers of a mini-block chunk do not fill the chunk exactly")
     return buffers

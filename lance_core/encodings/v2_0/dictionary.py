@@ -185,7 +185,7 @@ def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
         lengths = np.concatenate(([0], np.asarray(pc.binary_length(items).fill_null(0), dtype=np.int64)))
         if int(lengths.max()) * len(indices) > MAX_INT32 and int(lengths[indices].sum()) > MAX_INT32:
             raise NotSupportedError(
-                f"more than 2 GiB of values do not fit into one array of type {items.type}; read fewer rows at a time"
+                f"more than 2 GiB of values do not fit in one array of type {items.type}; read fewer rows at a time"
             )
     moved = indices - indices.dtype.type(1)
     return items.take(pa.array(moved, mask=is_null) if bool(is_null.any()) else pa.array(moved))

@@ -135,6 +135,6 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
         return pa.concat_arrays(arrays)
     except pa.ArrowInvalid as error:
         raise NotSupportedError(
-            f"the values of several pages do not fit into one array of type {arrays[0].type}; read fewer rows at a "
+            f"the values of several pages do not fit in one array of type {arrays[0].type}; read fewer rows at a "
             f"time: {error}"
         ) from error

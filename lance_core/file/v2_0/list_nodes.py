@@ -181,7 +181,7 @@ def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
     else:
         if int(offsets[-1]) > MAX_INT32:
             raise NotSupportedError(
-                f"{int(offsets[-1])} items do not fit into one array of type {dtype}; read fewer rows at a time"
+                f"{int(offsets[-1])} items do not fit in one array of type {dtype}; read fewer rows at a time"
             )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))

@@ -117,7 +117,7 @@ def _is_committed(dataset: LanceDataset, query_id: str, epoch: int, after: int) 
         return False
     raise CommitOutcomeUnknownError(
         f"{dataset.uri}: it is unknown whether epoch {epoch} of the streaming query {query_id} is committed, because "
-        f"version {missing} no longer exists. If its rows are in the table, set the configuration entry "
+        f"version {missing} no longer exists. If the rows of this epoch are in the table, set the configuration entry "
         f"{_RECORD_PREFIX + query_id!r} to '{epoch + 1} {dataset.version}', otherwise to '{epoch} {dataset.version}'",
         version=missing,
     )

@@ -137,7 +137,12 @@ class WritePlan:
         try:
             discard_files(self.location.uri, self.settings.file_token, storage_options=self.settings.storage_options)
         except LanceError as error:
-            _logger.warning("files of the write could not be removed (*%s.lance): %s", self.settings.file_token, error)
+            _logger.warning(
+                "%s: cannot remove the files of the write (*%s.lance): %s",
+                self.location.uri,
+                self.settings.file_token,
+                error,
+            )
 
     def discard_losers(self, reports: Sequence[AttemptReport]) -> None:
         """After a commit, delete the files of the other attempts if any task did not succeed at its first attempt."""

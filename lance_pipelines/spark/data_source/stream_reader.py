@@ -241,7 +241,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return []
             raise NotFoundError(
                 f"version {version} of {self._location.uri} no longer exists, and the streaming query has not read it; "
-                "start a query with a new checkpoint, or set the option 'failOnDataLoss' to false to skip it",
+                "start a query with a new checkpoint, or set the option 'failOnDataLoss' to false to skip this version",
                 version=version,
             ) from error
         if position.snapshot or version == 1:

@@ -109,7 +109,7 @@ def test_closed_blob_file_refuses_reads(store: _Counting) -> None:
     assert file.closed
     assert file.size() == PLACE_SIZE
     for call in (file.read, file.readall, file.tell, lambda: file.seek(0), lambda: file.read_range(0, 1)):
-        with pytest.raises(InvalidInputError, match="closed"):
+        with pytest.raises(InvalidInputError, match="on a closed blob file"):
             call()
 
 

@@ -55,7 +55,7 @@ def test_every_read_method_raises_a_typed_out_of_memory_error(
         lambda: list(files.read_batches(files.schema.fields)),
     ]
     for read in ways:
-        with pytest.raises(LanceError, match="do not fit into memory; read fewer rows") as caught:
+        with pytest.raises(LanceError, match="do not fit in memory; read fewer rows") as caught:
             read()
         assert isinstance(caught.value, OutOfMemoryError)
         assert isinstance(caught.value, MemoryError)

@@ -11,10 +11,12 @@ from lance_pipelines.maintenance.evaluate import (
     evaluate_cleanup,
     evaluate_compaction,
     evaluate_deletions,
+    evaluate_indices,
 )
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.index_plan import IndexAction, IndexForecast, IndexOperation, IndexWork
 from lance_pipelines.maintenance.old_versions import OldVersions
-from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, IndexPolicy
 
 HEALTH = TableHealth(
     version=12,
@@ -88,3 +90,43 @@ def test_cleanup_that_is_not_due_explains_why_versions_are_kept() -> None:
 def test_deletion_ratio_of_a_table_without_rows_is_zero() -> None:
     assert replace(HEALTH, rows=0, deleted_rows=0).deletion_ratio == 0.0
     assert HEALTH.deletion_ratio == 0.1
+
+
+def _forecast(**unindexed: tuple[int, int]) -> IndexForecast:
+    """Return a forecast of updates.
+
+    Args:
+        unindexed: the numbers of unindexed rows and fragments of each index.
+    """
+    works = [
+        IndexWork(
+            name=name,
+            action=IndexAction.UPDATE,
+            reason="",
+            indexed_rows=100,
+            unindexed_rows=rows,
+            unindexed_fragments=fragments,
+            size_bytes=None,
+        )
+        for name, (rows, fragments) in unindexed.items()
+    ]
+    return IndexForecast(
+        uri="/data/events.lance",
+        operation=IndexOperation.OPTIMIZE,
+        version=3,
+        rows=200,
+        coverage=(),
+        works=tuple(works),
+        waiting=(),
+        digest="",
+    )
+
+
+def test_index_update_that_is_not_due_names_the_index_of_each_number() -> None:
+    policy = IndexPolicy(min_unindexed_rows=20, min_unindexed_fragments=4)
+    assert evaluate_indices(policy, _forecast(a=(9, 1), b=(5, 3))) == NotDue(
+        "a: 9 unindexed rows < 20; b: 3 unindexed fragments < 4"
+    )
+    assert evaluate_indices(policy, _forecast(a=(5, 3), b=(9, 3))) == NotDue(
+        "b: 9 unindexed rows < 20, 3 unindexed fragments < 4"
+    )

@@ -100,7 +100,7 @@ def test_deleted_rows_are_read_once(store: CountingStore) -> None:
 
 
 def _create_again(store: CountingStore, first: int = 0) -> None:
-    """Replace the table by a table with stable row ids and deleted rows."""
+    """Replace the table with a table with stable row ids and deleted rows."""
     for info in list(store.list_recursive("t.lance")):
         store.delete(info.path)
     rows = pa.table({"a": range(first, first + 3_000)})

@@ -61,7 +61,7 @@ def pack(values: NDArray[np.uint64], value_bits: int, packed_bits: int, out: NDA
     """Pack many blocks to one width.
 
     Args:
-        values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits into ``packed_bits``
+        values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits in ``packed_bits``
             bits.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 1 to ``value_bits``.

@@ -73,7 +73,7 @@ def expand(
     out: NDArray[np.uint8],
     out_offsets: NDArray[np.int32],
 ) -> int:
-    """Expand strings until the next one might not fit into the output.
+    """Expand strings until the next one might not fit in the output.
 
     Args:
         codes: the strings back to back.

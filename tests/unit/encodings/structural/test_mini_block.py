@@ -241,14 +241,18 @@ def changed(**fields):
         (LISTS, [LISTS_WORDS[:3], LISTS_CHUNK, LISTS_INDEX], "chunk words take 3 bytes"),
         (LISTS, [b"\x60\0\0\0", LISTS_CHUNK, LISTS_INDEX], "take 56 bytes, but their buffer has 64"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK[:56], LISTS_INDEX], "take 64 bytes, but their buffer has 56"),
-        (LISTS, [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX], "do not fill it exactly"),
+        (
+            LISTS,
+            [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX],
+            "do not fill the chunk exactly",
+        ),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX[:8]], "repetition index has 8 bytes"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, but the page has 4"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more rows than the page has"),
         (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
         (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "differs from its number of visible levels"),
         (changed(num_items=5), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "expected 20 for 5 values of 32 bits"),
-        (changed(num_buffers=2), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "do not fill it exactly"),
+        (changed(num_buffers=2), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "do not fill the chunk exactly"),
     ],
 )
 def test_contradictory_mini_block_page_raises_corrupt_data(layout, buffers, message):
