@@ -120,7 +120,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     """A handle to one version of a dataset. A handle can be used by several threads at once.
 
     It is a ``pyarrow.dataset.Dataset`` and an Arrow stream, so libraries such as DuckDB, Polars, and pandas can read
-    it. Those that treat it as a Dataset read only the columns that they need, and only the rows that match their
+    it. Libraries that treat it as a Dataset read only the columns that they need, and only the rows that match their
     filters.
 
     The arguments are those of :func:`dataset`, except ``asof``. ``commit_lock`` is not pickled with the handle.
@@ -593,7 +593,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             with_row_id: whether to append the column ``_rowid``.
             with_row_address: whether to append ``_rowaddr`` as the last column.
             include_deleted_rows: whether to return deleted rows too, with null as ``_rowid`` and ``_rowaddr``. Limit,
-                offset, and filter apply to them as to other rows. Possible only if ``_rowid`` is returned.
+                offset, and filter apply to deleted rows as to other rows. Possible only if ``_rowid`` is returned.
             io_buffer_size: maximum number of encoded bytes to read ahead of the consumer; None means the value of the
                 environment variable ``LANCE_DEFAULT_IO_BUFFER_SIZE``, or 32 MiB (64 MiB in object stores).
             use_stats: whether to skip rows that, according to the statistics of files in format 0.1, cannot match the
@@ -1066,7 +1066,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Args:
             predicate: a condition that selects the rows to replace, as SQL text or an Arrow expression. A row for which
                 it is null is kept.
-            data_obj: the new rows, as for :func:`write_dataset`. Each of them must match the predicate. If there are
+            data_obj: the new rows, as for :func:`write_dataset`. Each new row must match the predicate. If there are
                 none, the matching rows are deleted.
             schema: as for :func:`write_dataset`.
             max_rows_per_file: as for :func:`write_dataset`.

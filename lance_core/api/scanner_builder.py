@@ -19,7 +19,7 @@ __all__ = ["ScannerBuilder", "build_scanner"]
 
 
 class ScannerBuilder:
-    """Collects the arguments of a scan. Each method sets one of them and returns the builder.
+    """Collects the arguments of a scan. Each method sets one argument and returns the builder.
 
     The arguments are those of :meth:`LanceDataset.scanner`. The default scan options of the dataset are not used.
 

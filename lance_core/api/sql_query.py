@@ -23,7 +23,7 @@ _DEFAULT_BATCH_ROWS: Final = 8192
 
 
 class SqlQueryBuilder(PylanceClass):
-    """Collects the settings of a query. Each method sets one of them and returns the builder.
+    """Collects the settings of a query. Each method sets one of the settings and returns the builder.
 
     Created by :meth:`LanceDataset.sql`.
 
@@ -73,7 +73,7 @@ class SqlQueryBuilder(PylanceClass):
         return self
 
     def build(self) -> SqlQuery:
-        """Return the query. It is checked when it is executed."""
+        """Return the query, which is not checked until it is executed."""
         return SqlQuery(self._source, self._sql, self._name, self._batch_rows, dict(self._arguments))
 
 

@@ -245,7 +245,7 @@ class FunctionSource:
 
     Attributes:
         function: called with the :class:`SourceContext` of a run; returns a table, a reader, or batches of one schema.
-            If it returns a reader or a generator, only a few batches are in memory at a time.
+            If the function returns a reader or a generator, only a few batches are in memory at a time.
     """
 
     needs_spark: ClassVar[bool] = False

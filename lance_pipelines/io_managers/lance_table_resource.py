@@ -81,7 +81,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
             columns: names of the columns; None means all.
             filter: a SQL condition that selects the rows; None means all.
             partition_by: the columns that assign rows to partitions, as for ``write``. A step then reads only the
-                rows of the partitions of the asset that it depends on. Ignored outside a run.
+                rows of the asset's partitions on which the step depends. Ignored outside a run.
         """
         with reported_as_failure(self.asset):
             entry = frame_type_of(frame_type)

@@ -27,9 +27,9 @@ class IndexReport:
         version: the version that the change created, or the latest one if there was nothing left to do.
         names: names of the changed indices.
         rows_before: number of rows that these indices covered when the work was planned.
-        rows_after: number of rows that they cover now.
-        unindexed_rows: number of rows that they do not cover, because others added them in the meantime.
-        unindexed_fragments: number of fragments that they do not cover.
+        rows_after: number of rows that these indices cover now.
+        unindexed_rows: number of rows that these indices do not cover, because others added them in the meantime.
+        unindexed_fragments: number of fragments that these indices do not cover.
         bytes_written: total size of the new index files, in bytes.
         seconds: number of seconds that the work on the indices took.
         conflicts: number of times that the work was repeated because of other writers.

@@ -2,7 +2,7 @@
 
 The exact number requires every manifest and a listing of all files; the plan of a cleanup (``cleanup_plan.py``)
 computes it. An event or a card that is made after every commit must be cheap, so only a few of the removable versions
-are read, evenly spread. A data file is counted if one of them uses it and the oldest version that is kept does not.
+are read, evenly spread. A data file is counted if one of these versions uses it and the oldest kept version does not.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_cleanup_forecast_matches_the_executed_cleanup(uri) -> None:
     for name in ("commit_attempts", "conflicts", "bytes_rewritten"):
         assert report.metadata()[f"lance/{name}"] == 0
     assert report.versions == 3
-    assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 remaining; 0 data files, ")
+    assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 remaining; 0 data files and ")
     assert Path(uri, "notes.txt").read_text() == "mine"
     assert (ids(uri), ids(uri, version=2)) == (list(range(1, 50)), list(range(20)))
 
