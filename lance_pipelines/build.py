@@ -64,7 +64,8 @@ def build_definitions(
             on several machines, pass one that all of them can access.
         sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
         maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
-            cleanup. With ``RUNNING``, they do not have to be started in the web interface.
+            cleanup. With ``RUNNING``, they do not have to be started in the web interface. The policy of a single
+            dataset can say the same (``MaintenancePolicy.running``).
 
     Raises:
         InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or equals the name

@@ -162,6 +162,9 @@ class MaintenancePolicy:
         overdue_after: time without a maintenance run after which the asset ``maintenance/<dataset>`` counts as not
             fresh, at least a minute. A run that finds nothing to do counts as well. By default, a day longer than the
             interval of the weekly schedule; None disables it.
+        running: whether the sensors maintain this dataset. True: they do, and run without being started in the web
+            interface. False: they never do; jobs and schedules are not affected. None: they do if they run for all
+            datasets (``maintenance_status``), or if somebody starts them and no other dataset says True.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
@@ -169,6 +172,7 @@ class MaintenancePolicy:
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
     indices: IndexPolicy | None = field(default_factory=IndexPolicy)
     overdue_after: timedelta | None = timedelta(days=8)
+    running: bool | None = None
 
     def __post_init__(self) -> None:
         for name, kind in _PARTS.items():
@@ -181,10 +185,14 @@ class MaintenancePolicy:
                 f"maintenance: overdue_after must be at least one minute, found {self.overdue_after}"
             )
 
+        running: object = self.running
+        if running is not None and not isinstance(running, bool):
+            raise InvalidInputError(f"maintenance: running must be True, False, or None, found {running!r}")
+
     def digest(self) -> str:
         """Return a hexadecimal digest of what decides when work is due; the same in every process."""
         parts = dataclasses.asdict(self)
-        del parts["overdue_after"]
+        del parts["overdue_after"], parts["running"]
         text = json.dumps(parts, sort_keys=True, default=timedelta.total_seconds)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 

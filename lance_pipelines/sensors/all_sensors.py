@@ -11,10 +11,15 @@ lance_cleanup_sensor      5 minutes    names and ages of manifests, tags      re
 ========================  ===========  =====================================  =================================
 
 ``lance`` is the namespace of the definitions, which differs between calls of ``build_definitions`` in one project. The
-first sensor runs by default. The others rewrite or delete files, so they must be started explicitly.
+first sensor runs by default. The others rewrite or delete files, so they must be switched on: all together
+(``maintenance_status``, or by hand in the web interface), or for single datasets (``MaintenancePolicy.running``).
+
+A dataset that says ``running=True`` makes the sensors run by default. From then on, they maintain only the datasets
+that say so; otherwise, the declaration of one dataset would have the files of others deleted.
 """
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Final
 
 import dagster as dg
@@ -37,6 +42,17 @@ MAINTENANCE_SECONDS: Final = 300
 
 _MAINTENANCE: Final = (COMPACTION, DELETIONS, INDICES, CLEANUP)
 
+_DECLARED_OFF: Final = "not maintained by sensors, because its policy says running=False"
+_SWITCHED_OFF: Final = MappingProxyType(
+    {
+        (False, True): _DECLARED_OFF,
+        (False, False): _DECLARED_OFF,
+        (None, False): "not maintained by sensors, because only other datasets say running=True (to maintain all "
+        "datasets, set maintenance_status=RUNNING)",
+    }
+)
+"""Why a dataset is not maintained, by what its policy says, and by whether datasets that say nothing are maintained."""
+
 
 def build_sensors(
     declarations: Sequence[DatasetDeclaration],
@@ -53,7 +69,8 @@ def build_sensors(
         jobs: their maintenance jobs.
         namespace: the beginning of the name of each sensor.
         interval_seconds: seconds between two ticks of each sensor; if None, the defaults.
-        maintenance_status: the default status of the sensors that request maintenance.
+        maintenance_status: the default status of the sensors that request maintenance, unless a dataset says that
+            they maintain it.
     """
     watch_seconds = WATCH_SECONDS if interval_seconds is None else interval_seconds
     sensors = [
@@ -67,8 +84,11 @@ def build_sensors(
     if not declarations:
         return sensors
     by_name = {job.name: job for job in jobs}
+    is_on_for_all = maintenance_status is dg.DefaultSensorStatus.RUNNING
+    is_on_for_one = any(declaration.maintenance.running for declaration in declarations)
+    is_on_by_default = is_on_for_all or not is_on_for_one
     for kind in _MAINTENANCE:
-        targets = [_target(kind.op, declaration) for declaration in declarations]
+        targets = [_target(kind.op, declaration, is_on_by_default=is_on_by_default) for declaration in declarations]
         sensors.append(
             build_maintenance_sensor(
                 kind,
@@ -76,15 +96,17 @@ def build_sensors(
                 [by_name[target.job_name] for target in targets],
                 namespace=namespace,
                 interval_seconds=MAINTENANCE_SECONDS if interval_seconds is None else interval_seconds,
-                status=maintenance_status,
+                status=dg.DefaultSensorStatus.RUNNING if is_on_for_one else maintenance_status,
             )
         )
     return sensors
 
 
-def _target(operation: str, declaration: DatasetDeclaration) -> Target:
+def _target(operation: str, declaration: DatasetDeclaration, *, is_on_by_default: bool) -> Target:
+    is_on = declaration.maintenance.running
     return Target(
         declaration=declaration,
         job_name=job_name(operation, declaration.name),
         run_config=request_config(operation),
+        switched_off=_SWITCHED_OFF.get((is_on, is_on_by_default), ""),
     )

@@ -58,11 +58,13 @@ class Target:
         declaration: the dataset.
         job_name: name of the job that does the work for the dataset.
         run_config: the run configuration of that job.
+        switched_off: why the sensor does not maintain this dataset; empty if it does.
     """
 
     declaration: DatasetDeclaration
     job_name: str
     run_config: Mapping[str, Any]
+    switched_off: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,8 @@ def request_runs(
 def _look(
     instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, seen: Seen | None, interval_seconds: int
 ) -> Finding:
+    if target.switched_off:
+        return Finding(reason=target.switched_off, seen=seen)
     try:
         latest = Latest.find(target.declaration.uri, target.declaration.resolved_storage_options())
         if latest is None:

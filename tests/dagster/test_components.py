@@ -290,6 +290,11 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"key": "lake/c d"}, "key: invalid asset key 'lake/c d': each part must consist of ASCII letters", ""),
     ({"mode": "upsert", "upsert_by": 3}, "upsert_by: expected text or a list, found 3", "3 is not"),
     ({"max_rows_per_file": True}, "max_rows_per_file: expected an integer, found True", "True is not of type"),
+    (
+        {"maintenance": {"running": "on"}},
+        "maintenance.running: expected true or false or null, found 'on'",
+        "'on' is not of type",
+    ),
     ({"max_rows_per_file": 0}, "dataset trips: max_rows_per_file must be a positive whole number, found 0", ""),
     ({"data_storage_version": 2.1}, "data_storage_version: expected text or null, found 2.1", "2.1 is not of type"),
     ({"tags": {"tier": 1}}, "tags.tier: expected text, found 1", "1 is not of type 'string'"),

@@ -23,6 +23,7 @@ from lance_pipelines.generated_names import JOBS, STEPS
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat, StreamSource
 from lance_pipelines.maintenance.index_declaration import IndexDeclaration, IndexType
+from lance_pipelines.maintenance.policy import MaintenancePolicy
 from lance_pipelines.maintenance.retention_rule import RetentionRule
 from lance_pipelines.publish.settings import PublishSettings
 from lance_pipelines.settings import ExecutorKind, Settings
@@ -145,6 +146,16 @@ def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
     acting = {"lance_compaction_sensor", "lance_deletion_sensor", "lance_index_sensor", "lance_cleanup_sensor"}
     assert running() == {"lance_version_sensor"}
     assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == {"lance_version_sensor"} | acting
+
+
+@pytest.mark.parametrize("status", dg.DefaultSensorStatus)
+@pytest.mark.parametrize(("says", "is_on"), [(True, True), (False, False), (None, False)])
+def test_maintenance_sensors_run_by_default_if_one_dataset_says_so(says, is_on, status) -> None:
+    zones = declaration("zones", maintenance=MaintenancePolicy(running=says))
+    sensors = sensors_of(build_definitions([declaration("trips"), zones], maintenance_status=status))
+    del sensors["lance_version_sensor"]
+    expected = dg.DefaultSensorStatus.RUNNING if is_on else status
+    assert {sensor.default_status for sensor in sensors.values()} == {expected}
 
 
 def test_the_interval_of_the_sensors_can_be_set() -> None:

@@ -9,7 +9,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,6 +36,7 @@ from lance_pipelines.maintenance.policy import (
 from lance_pipelines.runs import silent_runs
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.sensors import run_requests
+from lance_pipelines.sensors.all_sensors import build_sensors
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION
 from lance_pipelines.sensors.deletion_sensor import DELETIONS
@@ -611,6 +612,59 @@ def test_a_declared_index_is_requested_once_the_dataset_has_enough_rows(watched)
     watched.fill(1)
     (request,) = watched.tick("optimize_indices")
     assert request.tags["lance/reason"] == "id_idx: BTREE on id is declared, but not built"
+
+
+def ticks_of_all(watched: Watched, status: dg.DefaultSensorStatus, **running: bool | None) -> dict[str, dict[str, str]]:
+    """Tick every sensor that requests maintenance, and return by sensor and dataset what it requested or skipped."""
+    declarations = [
+        DatasetDeclaration(key=name, uri=watched.uri(name), maintenance=replace(POLICY, running=says))
+        for name, says in running.items()
+    ]
+    jobs = [make_job(f"{name}__{op}") for name in running for op in KINDS]
+    results = {}
+    for sensor in build_sensors(declarations, jobs, namespace="lance", maintenance_status=status)[1:]:
+        with dg.build_sensor_context(instance=watched.instance) as context:
+            data = sensor.evaluate_tick(context)
+        skipped = re.split(r"; (?=\w+: )", data.skip_message) if data.skip_message else []
+        reasons = dict(part.split(": ", 1) for part in skipped)
+        requests = {request.tags["lance/dataset"]: "requested" for request in data.run_requests}
+        results[sensor.name] = reasons | requests
+    return results
+
+
+def test_sensors_maintain_only_datasets_whose_policies_say_on_if_one_does(watched) -> None:
+    names = ("on", "silent", "off")
+    for name in names:
+        watched.fill(4, name=name)
+        lance.dataset(watched.uri(name)).delete("id < 4")
+    running = dict(zip(names, (True, None, False), strict=True))
+    stopped, started = dg.DefaultSensorStatus.STOPPED, dg.DefaultSensorStatus.RUNNING
+
+    def maintained(status: dg.DefaultSensorStatus, *chosen: str) -> dict[str, set[str]]:
+        found = ticks_of_all(watched, status, **{name: running[name] for name in chosen})
+        return {sensor: {name for name, text in each.items() if text == "requested"} for sensor, each in found.items()}
+
+    rewriting = ("lance_compaction_sensor", "lance_deletion_sensor", "lance_cleanup_sensor")
+    for status, chosen, expected in (
+        (stopped, names, {"on"}),
+        (started, names, {"on", "silent"}),
+        (stopped, ("silent", "off"), {"silent"}),
+        (started, ("silent", "off"), {"silent"}),
+        (stopped, ("off",), set()),
+    ):
+        found = maintained(status, *chosen)
+        assert {sensor: found[sensor] for sensor in rewriting} == dict.fromkeys(rewriting, expected), (status, chosen)
+
+
+def test_a_sensor_says_why_it_does_not_maintain_a_dataset(watched) -> None:
+    stopped = dg.DefaultSensorStatus.STOPPED
+    found = ticks_of_all(watched, stopped, on=True, silent=None, off=False)
+    assert found["lance_index_sensor"] == {
+        "on": "the dataset does not exist yet",
+        "silent": "not maintained by sensors, because only other datasets say running=True (to maintain all datasets, "
+        "set maintenance_status=RUNNING)",
+        "off": "not maintained by sensors, because its policy says running=False",
+    }
 
 
 def test_a_disabled_index_policy_requests_nothing(watched) -> None:

@@ -29,6 +29,11 @@ def test_equal_maintenance_policies_have_equal_digests() -> None:
     assert len(digests) == 1 + len(OTHER_POLICIES)
 
 
+def test_policy_digest_does_not_depend_on_who_starts_the_maintenance() -> None:
+    """A run that was requested before is not requested again when somebody switches the sensors on."""
+    assert {MaintenancePolicy(running=says).digest() for says in (None, True, False)} == {MaintenancePolicy().digest()}
+
+
 def test_policy_digest_is_the_same_in_another_process() -> None:
     code = "from lance_pipelines.maintenance.policy import MaintenancePolicy; print(MaintenancePolicy().digest())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -40,6 +45,8 @@ def test_policy_digest_is_the_same_in_another_process() -> None:
     [
         (CompactionPolicy(), {"target_rows_per_fragment": 0}, "target_rows_per_fragment must be at least 1, found 0"),
         (CompactionPolicy(), {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 1"),
+        (MaintenancePolicy(), {"running": "yes"}, "running must be True, False, or None, found 'yes'"),
+        (MaintenancePolicy(), {"running": 1}, "running must be True, False, or None, found 1"),
         (CompactionPolicy(), {"max_source_bytes": 0}, "max_source_bytes must be at least 1"),
         (CompactionPolicy(), {"batch_size": 0}, "batch_size must be at least 1"),
         (CompactionPolicy(), {"min_small_fragments": 1}, "min_small_fragments must be at least 2, found 1"),
