@@ -44,8 +44,8 @@ class CleanupStats:
         transaction_files_removed: number of removed transaction files.
         index_files_removed: number of removed index files.
         deletion_files_removed: number of removed deletion files.
-        failed_deletes: number of files that could not be removed. Their versions do not count as removed; the next
-            cleanup tries to remove them again.
+        failed_deletes: number of files that could not be removed. The versions of these files do not count as
+            removed; the next cleanup tries to remove the files again.
         residue_files_removed: number of removed leftovers of crashed writers: ``_versions/{manifest}#{n}``,
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
         spared_versions: number of versions that were kept, with all their files, because after the plan was made, a tag

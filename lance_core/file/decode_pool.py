@@ -1,7 +1,7 @@
 """The thread pool that decodes data, and fetches it from local files and memory.
 
-Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
-task of another pool. They may wait for requests (:mod:`lance_core.io.request_pool`).
+The tasks of the pool never wait for each other, so any number of scans can share it, including scans that are
+consumed inside a task of another pool. The tasks may wait for requests (:mod:`lance_core.io.request_pool`).
 """
 
 from __future__ import annotations

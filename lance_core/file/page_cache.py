@@ -25,9 +25,10 @@ class PageCache(Generic[V]):
     """Caches information about pages, keyed by (column, page). Safe for concurrent use by several threads.
 
     Args:
-        shared: cache that stores the values; None for a separate cache of 32 MiB. It contains the open files, which
-            refer to this object. This object therefore has only a weak reference to the cache: there is no reference
-            cycle, and the files of a session that is no longer used are freed at once. After that, nothing is cached.
+        shared: cache that stores the values; None for a separate cache of 32 MiB. A shared cache contains the open
+            files, which refer to this object. This object therefore has only a weak reference to the cache: there is no
+            reference cycle, and the files of a session that is no longer used are freed at once. After that, nothing is
+            cached.
         owner: identifies the file in a shared cache.
     """
 

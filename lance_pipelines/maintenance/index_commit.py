@@ -17,7 +17,7 @@
 
 pylance itself commits every index that it builds, even if its column was dropped in the meantime, and without
 properties that identify the run. On a branch, these commits affect nobody else. The branch also protects version r from
-cleanups. It is created and deleted by the same run; if the run is killed, a later run deletes it.
+cleanups. The branch is created and deleted by the same run; if the run is killed, a later run deletes the branch.
 
 A commit of an index conflicts only with rewrites of the fragments that it covers, with other changes of the same
 indices, and with changes that replace the table. Rows that others append in the meantime are not covered, and rows that

@@ -122,8 +122,8 @@ def tagged_version(dataset: lance_core.LanceDataset, tag: str) -> int | None:
     """Return the version to which a tag refers; None if the tag does not exist.
 
     Raises:
-        InvalidRefError: the tag refers to a version that does not exist, or to one of another branch. Its number cannot
-            be compared with the version to publish.
+        InvalidRefError: the tag refers to a version that does not exist, or to one of another branch, whose number
+            cannot be compared with the version to publish.
     """
     try:
         tagged = dataset.checkout_version(tag)

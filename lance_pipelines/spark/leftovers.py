@@ -1,7 +1,7 @@
 """Removes data files of a write or a rewrite that no version will ever use.
 
 The name of every data file of one job ends in that job's *file token*. A task attempt that failed, or that Spark
-replaced with another attempt, can leave files behind. They are found by the token.
+replaced with another attempt, can leave files behind. These files are found by the token.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Spark starts one daemon for each executor and forks a worker from it for each task that runs at the same time. PySpark's
 own daemon imports almost nothing, so every worker imports pyarrow, pandas (on behalf of pyarrow), numba, and this
 project again, which takes seconds of processor time per worker. This daemon imports them once, before the first fork,
-and writes a small fragment, which also loads the compiled kernels; the workers share the memory. It is enabled by
-``spark.python.daemon.module``; everything else is PySpark's daemon.
+and writes a small fragment, which also loads the compiled kernels; the workers share the memory. The daemon is enabled
+by ``spark.python.daemon.module``; everything else is PySpark's daemon.
 
 A fork copies only the thread that calls it, and a lock that another thread holds remains locked forever. Therefore, the
 imports must not leave a thread behind. If one does, or if an import fails, the process becomes PySpark's own daemon.

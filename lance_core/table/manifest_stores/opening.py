@@ -6,8 +6,8 @@
                                                      is in ``sql_url`` or ``LANCE_SQL_URL``, see below
 ===================================================  ==================================================================
 
-The URL of the database is set by the storage option ``sql_url`` or the environment variable ``LANCE_SQL_URL``. It is
-not part of the URI, because it may contain a password, and URIs are logged and stored.
+The URL of the database is set by the storage option ``sql_url`` or the environment variable ``LANCE_SQL_URL``. This
+URL is not part of the dataset's URI, because it may contain a password, and the URIs of datasets are logged and stored.
 
 Source: URIs of pylance 14.0.2 for DynamoDB; URIs for SQL databases are specific to this library.
 """
