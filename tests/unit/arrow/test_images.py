@@ -97,7 +97,7 @@ def test_image_uri_and_encoded_image_arrays_keep_nulls() -> None:
     files = uris[1:].read_uris()
     assert files.to_pylist() == [None]
     assert "[None]" in repr(files)
-    with pytest.raises(InvalidInputError, match="number of images: 1, of which null: 1"):
+    with pytest.raises(InvalidInputError, match="cannot decode null images: 1 of 1 images are null"):
         files.to_tensor()
 
 
