@@ -66,6 +66,11 @@ _REWRITE_OPTIONS: Final = (
         help="Maximum number of bytes that this run reads; 0 for no limit.",
     ),
     click.option(
+        "--max-duration",
+        metavar="DURATION",
+        help="Time after which no further group of fragments is started: 90m, 2h, or seconds; 0 for no limit.",
+    ),
+    click.option(
         "--batch-size",
         type=click.IntRange(min=0),
         help="Maximum number of rows that a task holds in memory; 0 for the default.",

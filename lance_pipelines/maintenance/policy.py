@@ -47,6 +47,8 @@ class CompactionPolicy:
         min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
         max_source_bytes: maximum number of bytes that one run reads, unless its smallest task reads more; None for no
             limit.
+        max_duration: time after its plan from which a run starts no further group of fragments, unless it has rewritten
+            none; None for no limit. The next run continues the work.
         batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
     """
 
@@ -54,6 +56,7 @@ class CompactionPolicy:
     target_bytes_per_fragment: int | None = 2 * 1024**3
     min_small_fragments: int = 16
     max_source_bytes: int | None = None
+    max_duration: timedelta | None = None
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,6 +64,8 @@ class CompactionPolicy:
         _require_count("compaction", self, "min_small_fragments", least=2)
         limits = ("target_bytes_per_fragment", "max_source_bytes", "batch_size")
         _require_count("compaction", self, *(name for name in limits if getattr(self, name) is not None))
+        if self.max_duration is not None and _duration("compaction", self, "max_duration") <= timedelta(0):
+            raise InvalidInputError(f"compaction: max_duration must be greater than 0, found {self.max_duration}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,15 @@ are not affected. Groups that an earlier attempt of the step has committed are r
 If a target number of bytes per fragment is set, another round may follow: the size of merged fragments is known only
 after they are written, and new fragments may be small enough to be merged again.
 
+If the plan has a time limit, no round starts after it, unless nothing has been committed: the next run plans the rest.
+
 The number of rounds is limited. Groups that still conflict after the last round are not rewritten; the next run tries
 again.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -81,7 +84,7 @@ class Rewritten:
 
     Attributes:
         file_token: the name of every data file written ends in this token.
-        results: the results of the tasks, each serialized by ``RewriteResult.json()``.
+        results: the results of the executed tasks, each serialized by ``RewriteResult.json()``.
     """
 
     file_token: str
@@ -89,7 +92,7 @@ class Rewritten:
 
 
 class RewriteTasks(Protocol):
-    """Executes rewrite tasks in parallel."""
+    """Executes rewrite tasks in parallel: all of them, or those that are started in time, but at least one."""
 
     def __call__(self, uri: str, tasks: Sequence[str], /) -> Rewritten:
         """Execute the tasks, each serialized by ``CompactionTask.json()``."""
@@ -113,6 +116,7 @@ class RewriteOutcome:
         attempts: number of commit attempts.
         rounds: number of commit rounds, at least 1.
         unfinished: number of groups that still conflicted after the last round.
+        left: number of groups that were not started in time.
     """
 
     version: int
@@ -121,6 +125,7 @@ class RewriteOutcome:
     attempts: int = 0
     rounds: int = 0
     unfinished: int = 0
+    left: int = 0
 
 
 def commit_staged_rewrite(
@@ -147,7 +152,7 @@ def commit_staged_rewrite(
     """
     plan = staged.plan
     pending = Rewritten(file_token=staged.file_token, results=staged.results)
-    outcome = RewriteOutcome(version=plan.before.version)
+    outcome = RewriteOutcome(version=plan.before.version, left=staged.left)
     opened = partial(lance_core.dataset, plan.uri, storage_options=storage_options)
     while True:
         lost = _commit_round(plan, opened, pending, outcome, discard)
@@ -156,7 +161,11 @@ def commit_staged_rewrite(
             return outcome
         if outcome.rounds == _MAX_ROUNDS:
             return _give_up(plan, outcome, len(tasks) if lost else 0)
+        if outcome.committed and plan.stop_at is not None and time.time() >= plan.stop_at:
+            outcome.left += len(tasks)
+            return outcome
         pending = rewrite(plan.uri, task_documents(tasks))
+        outcome.left += len(tasks) - len(pending.results)
 
 
 def _commit_round(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
 
-__all__ = ["RewriteReport", "report_rewrite"]
+__all__ = ["RewriteReport", "left_by_time", "report_rewrite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class RewriteReport:
         after: statistics of the version that the job created.
         groups: number of groups of fragments that were replaced.
         groups_unfinished: number of groups that conflicted in every round; the next run tries again.
+        groups_left: number of groups that were not started within ``max_duration``; the next run plans them again.
         fragments_removed: number of fragments that were replaced.
         fragments_added: number of fragments that replace them.
         rows_rewritten: number of rows in the new fragments.
@@ -51,6 +52,7 @@ class RewriteReport:
     after: TableHealth
     groups: int
     groups_unfinished: int
+    groups_left: int
     fragments_removed: int
     fragments_added: int
     rows_rewritten: int
@@ -92,6 +94,7 @@ class RewriteReport:
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
             "lance/groups_unfinished": self.groups_unfinished,
+            "lance/groups_left": self.groups_left,
             "lance/fragments_before": self.before.fragments,
             "lance/fragments_removed": self.fragments_removed,
             "lance/fragments_added": self.fragments_added,
@@ -110,7 +113,8 @@ class RewriteReport:
         """Return the summary of the event: what changed, and the version."""
         merged = f"{self.fragments_removed} → {amount(self.fragments_added, 'fragment')}"
         dropped = f", {amount(self.deleted_rows_removed, 'deleted row')} dropped" if self.deleted_rows_removed else ""
-        return f"{self.op}: {merged}{dropped}, v{self.after.version}"
+        left = f", {amount(self.groups_left, 'group')} left" if self.groups_left else ""
+        return f"{self.op}: {merged}{dropped}{left}, v{self.after.version}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""
@@ -128,7 +132,14 @@ class RewriteReport:
                 f"; {amount(self.groups_unfinished, 'group')} could not be committed because of conflicts with other "
                 "writers; the next run tries again"
             )
+        if self.groups_left:
+            line += f"; {left_by_time(self.groups_left)}"
         return line
+
+
+def left_by_time(groups: int) -> str:
+    """Return how many groups were not started in time, in words."""
+    return f"max_duration was used up, so {amount(groups, 'group')} of fragments were left to the next run"
 
 
 def report_rewrite(
@@ -152,6 +163,7 @@ def report_rewrite(
         after=TableHealth.of(dataset, policy),
         groups=len(outcome.committed),
         groups_unfinished=outcome.unfinished,
+        groups_left=outcome.left,
         fragments_removed=len(old),
         fragments_added=len(new),
         rows_rewritten=sum(fragment.num_rows for fragment in new),

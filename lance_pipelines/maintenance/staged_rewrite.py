@@ -28,6 +28,7 @@ class PlannedRewrite(StepMessage):
         options: the compaction options; groups that conflict with other writers are planned again with them.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
         before: statistics of the version that the plan is based on.
+        stop_at: time, in seconds since the epoch, from which no further task is started; None for no limit.
         run_id: id of the run that made the plan.
         step_key: the key of the planning step in that run.
     """
@@ -41,6 +42,7 @@ class PlannedRewrite(StepMessage):
     before: TableHealth
     run_id: str
     step_key: str
+    stop_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +53,16 @@ class StagedRewrite(StepMessage):
         plan: the plan without its tasks, which are not needed: each result contains the fragments that it replaces.
         file_token: the name of every data file written ends in this token.
         results: the results of the tasks, each serialized by ``RewriteResult.json()``.
+        left: number of tasks that were not started in time.
     """
 
     plan: PlannedRewrite
     file_token: str
     results: tuple[str, ...]
+    left: int = 0
 
     @classmethod
     def of(cls, plan: PlannedRewrite, file_token: str, results: tuple[str, ...]) -> Self:
         """Return the message for a plan and its results."""
-        return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results)
+        left = len(plan.tasks) - len(results)
+        return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results, left=left)

@@ -29,6 +29,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 getattr(context.resources, SPARK_RESOURCE),
                 storage_options=storage_options,
                 report=progress_lines(context, declaration.name).report,
+                stop_at=staged.plan.stop_at,
             ),
             discard=partial(discard_files, storage_options=storage_options),
             storage_options=storage_options,

@@ -44,6 +44,7 @@ __all__ = [
     "duration_text",
     "is_dry_run",
     "materialization_options",
+    "max_duration",
     "parse_duration",
 ]
 
@@ -81,6 +82,11 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
     )
     max_source_bytes: int | None = Field(
         default=None, description="Maximum number of bytes that this run reads; 0 for no limit."
+    )
+    max_duration: str | None = Field(
+        default=None,
+        description="Time after the plan from which this run starts no further group of fragments: 90m, 2h, or a "
+        "number of seconds; 0 for no limit.",
     )
     batch_size: int | None = Field(
         default=None, description="Maximum number of rows that a task holds in memory; 0 for the default."
@@ -252,6 +258,15 @@ def materialization_options(declaration: DatasetDeclaration, config: Materialize
     return _options(declaration, config) | {"materialize_deletions": True}
 
 
+def max_duration(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> timedelta | None:
+    """Return the time after which this run starts no further group of fragments; None if there is no limit.
+
+    Raises:
+        InvalidInputError: a value is invalid; the message contains the dataset and the field.
+    """
+    return _policies(declaration, config)[0].max_duration
+
+
 def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> CleanupPolicy:
     """Return the cleanup policy of this run.
 
@@ -290,6 +305,7 @@ def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any]
         "target_rows_per_fragment": target.target_rows_per_fragment,
         "target_bytes_per_fragment": target.target_bytes_per_fragment,
         "max_source_bytes": target.max_source_bytes,
+        "max_duration": None if target.max_duration is None else duration_text(target.max_duration),
         "batch_size": target.batch_size,
     }
 
@@ -319,9 +335,15 @@ def duration_text(duration: timedelta) -> str:
     return f"{seconds}{fraction}s"
 
 
-def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
-    unlimited = {name: None for name in _ZERO_IS_NO_LIMIT if getattr(config, name) == 0}
+def _policies(
+    declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
+) -> tuple[CompactionPolicy, DeletionPolicy]:
+    """Return the policies of this run."""
+    unlimited: dict[str, Any] = {name: None for name in _ZERO_IS_NO_LIMIT if getattr(config, name) == 0}
     try:
+        if config.max_duration is not None:
+            # As for the other limits, zero means no limit.
+            unlimited["max_duration"] = parse_duration(config.max_duration) or None
         _check_limits(config)
         target = dataclasses.replace(
             declaration.maintenance.compaction or CompactionPolicy(),
@@ -338,6 +360,11 @@ def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+    return target, deletion
+
+
+def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
+    target, deletion = _policies(declaration, config)
     return {
         "materialize_deletions_threshold": deletion.max_deleted_fraction,
         **_given(

@@ -1,5 +1,6 @@
 """The ops that plan a rewrite: a dry run prints the plan; otherwise, the next steps execute it."""
 
+import time
 import uuid
 from typing import TypeVar
 
@@ -11,17 +12,17 @@ from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOpe
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
 from lance_pipelines.ops.maintenance_config import (
     CompactConfig,
-    MaintenanceConfig,
     MaterializeDeletionsConfig,
     compaction_options,
     declared_values,
     materialization_options,
+    max_duration,
 )
 from lance_pipelines.ops.planning_step import Planned, PlanRequest, build_planning_step
 
 __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
 
-_Config = TypeVar("_Config", bound=MaintenanceConfig)
+_Config = TypeVar("_Config", bound=MaterializeDeletionsConfig)
 
 
 def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
@@ -53,6 +54,7 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
 def _plan(declaration: DatasetDeclaration, request: PlanRequest[_Config], operation: RewriteOperation) -> Planned:
     options = request.options
     before = TableHealth.of(request.dataset, declaration.maintenance)
+    limit = max_duration(declaration, request.config)
     plan = plan_rewrite(request.dataset, operation, options)
     return Planned(
         forecast=RewriteForecast.of(request.dataset, operation, options, before=before, figures=plan.figures),
@@ -62,6 +64,7 @@ def _plan(declaration: DatasetDeclaration, request: PlanRequest[_Config], operat
             options=dict(options),
             tasks=task_documents(plan.tasks),
             before=before,
+            stop_at=None if limit is None else time.time() + limit.total_seconds(),
             **request.origin,
         ),
     )

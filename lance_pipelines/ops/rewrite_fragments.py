@@ -7,6 +7,7 @@ import dagster as dg
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
+from lance_pipelines.maintenance.rewrite_report import left_by_time
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_record import cpu_metadata
@@ -41,9 +42,12 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 planned.tasks,
                 storage_options=declaration.resolved_storage_options(),
                 report=progress_lines(context, declaration.name).report,
+                stop_at=planned.stop_at,
             )
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments in %s.", amount(len(written.results), "group"), planned.uri)
+        if staged.left:
+            context.log.info("%s: %s.", planned.uri, left_by_time(staged.left))
         prepare_for_pool(context)
         metadata = {
             "lance/groups": dg.MetadataValue.int(len(written.results)),
@@ -57,9 +61,17 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def rewrite_with(
-    spark: SparkResource, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None, report: Report
+    spark: SparkResource,
+    uri: str,
+    tasks: Sequence[str],
+    *,
+    storage_options: dict[str, str] | None,
+    report: Report,
+    stop_at: float | None,
 ) -> Rewritten:
     """Execute rewrite tasks with Spark, starting the session if needed; interruptible."""
     session = spark.spark_session
     with watched_tasks(session, "rewriting fragments", report):
-        return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks, storage_options=storage_options))
+        return run_interruptibly(
+            session, lambda: rewrite_tasks(session, uri, tasks, storage_options=storage_options, stop_at=stop_at)
+        )

@@ -11,6 +11,7 @@ failed attempts.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ class _JobSettings:
 
     dataset_uri: str
     file_token: str
+    stop_at: float | None
     storage_options: dict[str, str] | None = field(repr=False)
 
 
@@ -44,8 +46,11 @@ def execute_tasks(
     dataset_uri: str,
     file_token: str,
     storage_options: Mapping[str, str] | None = None,
+    stop_at: float | None = None,
 ) -> tuple[str, ...]:
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
+
+    The first task is always executed. From ``stop_at`` on, no other task is started; those in progress are completed.
 
     If this function fails, no task of the job is still running, and the files that the job wrote can be removed with
     :func:`~lance_pipelines.spark.leftovers.discard_files`.
@@ -56,9 +61,10 @@ def execute_tasks(
         dataset_uri: the dataset's location.
         file_token: 16 hex digits, unique to this job.
         storage_options: credentials and settings of the dataset's store.
+        stop_at: time, in seconds since the epoch, by the clocks of the workers; None for no limit.
 
     Returns:
-        The result of each task, serialized by ``RewriteResult.json()``, in the order of the tasks.
+        The result of each executed task, serialized by ``RewriteResult.json()``, in the order of the tasks.
 
     Raises:
         NotFoundError: a file of the plan's version is missing.
@@ -71,16 +77,23 @@ def execute_tasks(
     settings = _JobSettings(
         dataset_uri=dataset_uri,
         file_token=file_token,
+        stop_at=stop_at,
         storage_options=None if storage_options is None else dict(storage_options),
     )
-    done = run_tasks(session, partial(_execute, settings), tasks, f"cannot rewrite fragments of {dataset_uri}")
+    numbered = list(enumerate(tasks))
+    done = run_tasks(session, partial(_execute, settings), numbered, f"cannot rewrite fragments of {dataset_uri}")
+    results = tuple(result for result in done.results if result is not None)
     if done.lost_attempts:
-        fragments = [fragment for result in done.results for fragment in json.loads(result)["new_fragments"]]
+        fragments = [fragment for result in results for fragment in json.loads(result)["new_fragments"]]
         discard_lost_attempts(dataset_uri, file_token, fragments, storage_options=storage_options)
-    return done.results
+    return results
 
 
-def _execute(settings: _JobSettings, text: str) -> str:
+def _execute(settings: _JobSettings, numbered: tuple[int, str]) -> str | None:
+    """Return the result of a task; None if it is too late to start it."""
+    number, text = numbered
+    if number > 0 and settings.stop_at is not None and time.time() >= settings.stop_at:
+        return None
     task = CompactionTask.from_json(text)
     dataset = lance_core.dataset(
         settings.dataset_uri, version=task.read_version, storage_options=settings.storage_options

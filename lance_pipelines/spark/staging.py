@@ -161,22 +161,30 @@ def _stage(
 
 
 def rewrite_tasks(
-    session: SparkSession, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None = None
+    session: SparkSession,
+    uri: str,
+    tasks: Sequence[str],
+    *,
+    storage_options: dict[str, str] | None = None,
+    stop_at: float | None = None,
 ) -> Rewritten:
-    """Write the new fragments of every task to the dataset's data directory.
+    """Write the new fragments of the tasks to the dataset's data directory.
 
     Args:
         session: a running Spark session.
         uri: the dataset's location.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
         storage_options: credentials and settings of the dataset's store.
+        stop_at: time, in seconds since the epoch, from which only the first task is started; None for no limit.
 
     Raises:
         LanceError: a fragment cannot be read, or a file cannot be written. Files already written are deleted.
     """
     file_token = secrets.token_hex(8)
     try:
-        results = execute_tasks(session, tasks, dataset_uri=uri, file_token=file_token, storage_options=storage_options)
+        results = execute_tasks(
+            session, tasks, dataset_uri=uri, file_token=file_token, storage_options=storage_options, stop_at=stop_at
+        )
     except BaseException as error:
         discard_until_quiet(uri, file_token, error, storage_options=storage_options)
         raise

@@ -464,6 +464,7 @@ def test_a_maintenance_job_of_a_broken_manifest_fails_with_one_message(lake, ope
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
         ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0 (0 means no"),
         ("materialize_deletions", {"batch_size": -2}, "batch_size must be at least 0 (0 means no limit), found -2"),
+        ("compact", {"max_duration": "soon"}, "'soon' is not a valid duration"),
         ("cleanup", {"older_than": "soon"}, "'soon' is not a valid duration"),
         ("cleanup", {"retain_versions": 0}, "retain_versions must be at least 1, found 0"),
         ("delete_rows", {"predicate": "id <"}, "id <"),
@@ -499,6 +500,15 @@ def test_a_byte_limit_below_the_smallest_task_is_reported_and_rewrites_one_task_
         assert executed(lake.run(operation, max_source_bytes=1)) == STEPS[operation]
     assert executed(lake.run(operation, max_source_bytes=1)) == STEPS[operation][:1]
     assert lance_core.dataset(lake.uri).count_rows() == 38
+
+
+def test_a_run_whose_time_is_used_up_rewrites_one_group_and_the_next_run_the_others(lake) -> None:
+    first = numbers(observation(lake.run("compact", max_duration="0.001ms")))
+    assert (first["lance/groups"], first["lance/groups_left"]) == (1, 1)
+    second = numbers(observation(lake.run("compact", max_duration="0")))
+    assert (second["lance/groups"], second["lance/groups_left"]) == (1, 0)
+    assert executed(lake.run("compact")) == STEPS["compact"][:1]
+    check(lake.uri, rows())
 
 
 def test_every_dataset_has_a_job_for_each_maintenance_operation(lake) -> None:

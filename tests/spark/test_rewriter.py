@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,16 @@ def test_rewrite_results_come_in_task_order_and_can_be_committed(spark: SparkSes
     assert ids(uri) == sorted(lance.dataset(uri).to_table()["id"].to_pylist())
 
 
+def test_rewrite_executes_only_its_first_task_when_the_time_is_used_up(spark, uri, token) -> None:
+    write_fragments(uri, 10)
+    before, tasks = names(uri), plan(uri)
+    (result,) = execute_tasks(spark, tasks, dataset_uri=uri, file_token=token, stop_at=0.0)
+    assert RewriteResult.from_json(result).original_fragments == CompactionTask.from_json(tasks[0]).fragments
+    assert names(uri) - before == new_names((result,))
+    later = time.time() + 3600
+    assert len(execute_tasks(spark, tasks, dataset_uri=uri, file_token=token, stop_at=later)) == len(tasks)
+
+
 def test_rewriting_without_tasks_needs_no_session(uri: str, token: str) -> None:
     assert execute_tasks(None, [], dataset_uri=uri, file_token=token) == ()
 
@@ -68,8 +79,8 @@ def in_workers(monkeypatch: pytest.MonkeyPatch, interfere: Callable[[int, int], 
 
     real = rewriter._execute
 
-    def execute(settings: Any, text: str) -> str:
-        result = real(settings, text)
+    def execute(settings: Any, numbered: tuple[int, str]) -> str | None:
+        result = real(settings, numbered)
         task = TaskContext.get()
         interfere(task.partitionId(), task.attemptNumber())
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -12,10 +13,20 @@ from lance_core.optimize import CompactionTask
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 
 
-def rewrite_locally(uri: str, tasks: Sequence[str], *, storage_options: Mapping[str, str] | None = None) -> Rewritten:
+def rewrite_locally(
+    uri: str,
+    tasks: Sequence[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    stop_at: float | None = None,
+) -> Rewritten:
     file_token = secrets.token_hex(8)
     dataset = lance_core.dataset(uri, storage_options=storage_options)
-    results = [CompactionTask.from_json(task).execute(dataset, file_token=file_token).json() for task in tasks]
+    results = [
+        CompactionTask.from_json(task).execute(dataset, file_token=file_token).json()
+        for number, task in enumerate(tasks)
+        if number == 0 or stop_at is None or time.time() < stop_at
+    ]
     return Rewritten(file_token=file_token, results=tuple(results))
 
 

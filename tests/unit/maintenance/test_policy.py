@@ -48,6 +48,8 @@ def test_policy_digest_is_the_same_in_another_process() -> None:
         (MaintenancePolicy(), {"running": "yes"}, "running must be True, False, or None, found 'yes'"),
         (MaintenancePolicy(), {"running": 1}, "running must be True, False, or None, found 1"),
         (CompactionPolicy(), {"max_source_bytes": 0}, "max_source_bytes must be at least 1"),
+        (CompactionPolicy(), {"max_duration": timedelta(0)}, "max_duration must be greater than 0, found 0:00:00"),
+        (CompactionPolicy(), {"max_duration": 90}, "max_duration must be a timedelta, found 90"),
         (CompactionPolicy(), {"batch_size": 0}, "batch_size must be at least 1"),
         (CompactionPolicy(), {"min_small_fragments": 1}, "min_small_fragments must be at least 2, found 1"),
         (DeletionPolicy(), {"max_deleted_fraction": 1.0}, "max_deleted_fraction must be at least 0 and less than 1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,40 @@ def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_the_second_roun
     assert plan(uri, **options).tasks == ()
     report = report_rewrite(planned, outcome, MaintenancePolicy())
     assert (report.fragments_removed, report.fragments_added, report.after.fragments) == (30, 1, 1)
+
+
+def test_rewrite_whose_time_is_used_up_commits_one_group_and_reports_the_others(uri) -> None:
+    write_fragments(uri, 6)
+    planned = replace(plan(uri), stop_at=0.0)
+    written = rewrite_locally(uri, planned.tasks, stop_at=planned.stop_at)
+    staged = StagedRewrite.of(planned, written.file_token, written.results)
+    assert staged.left == 2
+    outcome = commit(staged)
+    assert (len(outcome.committed), outcome.left, outcome.unfinished) == (1, 2, 0)
+    report = report_rewrite(planned, outcome, MaintenancePolicy())
+    assert report.metadata()["lance/groups_left"] == 2
+    assert report.headline().startswith("compact: 2 → 1 fragment, 2 groups left, v")
+    assert report.summary().endswith("; max_duration was used up, so 2 groups of fragments were left to the next run")
+    assert len(plan(uri).tasks) == 2
+    check(uri, list(range(60)))
+
+
+def test_lost_groups_are_left_to_the_next_run_when_the_time_is_used_up(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(replace(plan(uri), stop_at=0.0))
+    lance_core.dataset(uri).delete("id = 3")
+    outcome = commit(staged)
+    assert (len(outcome.committed), outcome.conflicts, outcome.left, outcome.rounds) == (1, 1, 1, 1)
+    check(uri, [number for number in range(40) if number != 3])
+    assert unused(uri) == set()
+
+
+def test_lost_group_is_rewritten_although_the_time_is_used_up_if_nothing_else_was_committed(uri) -> None:
+    write_fragments(uri, 2)
+    staged = stage(replace(plan(uri), stop_at=0.0))
+    lance_core.dataset(uri).delete("id = 3")
+    outcome = commit(staged)
+    assert (len(outcome.committed), outcome.conflicts, outcome.left, outcome.rounds) == (1, 1, 0, 2)
 
 
 def test_lost_group_that_exceeds_the_budget_is_rewritten_again(uri) -> None:
