@@ -270,10 +270,11 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
                 version=version,
                 latest=latest,
             )
-        case Unknown(version, cause):
+        case Unknown(version, cause, is_created):
             raise CommitOutcomeUnknownError(
                 f"{root}: could not determine whether this commit created version {version}: {cause}; "
                 "check the versions of the dataset before trying again",
                 path=root,
                 version=version,
+                is_created=is_created,
             ) from cause

@@ -9,9 +9,10 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from lance_core.errors import (
+    CommitOutcomeUnknownError,
     DatasetNotFoundError,
     InvalidInputError,
     InvalidTypeError,
@@ -81,17 +82,23 @@ class Replanning:
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
         policy: the limits on planning again.
+        is_idempotent: whether committing the change twice has the effect of committing it once, later. Such a change is
+            also planned again if it created a version, but it is unknown whether newer versions were built on it.
 
     Attributes:
         number: the number of attempts so far.
+        unknown: the error of the last attempt whose outcome is unknown; None if there was none.
 
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: a limit is reached, and the outcome of one of the attempts is unknown.
     """
 
-    def __init__(self, view: TableView, change: str, policy: RetryPolicy) -> None:
+    def __init__(self, view: TableView, change: str, policy: RetryPolicy, *, is_idempotent: bool = False) -> None:
         """Start the time limit."""
+        self._is_idempotent = is_idempotent
+        self.unknown: CommitOutcomeUnknownError | None = None
         self._view = view
         self._change = change
         self._policy = policy
@@ -111,13 +118,17 @@ class Replanning:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """After a conflict, wait and move to the latest version."""
-        if not self._is_conflict(error):
+        if self._may_repeat(error):
+            self.unknown = error
+        elif not self._is_conflict(error):
             return False
         failed = time.monotonic()
         wait_seconds = self._backoff.next_seconds(failed - self._attempt_started)
         is_late = failed - self._started + wait_seconds >= self._policy.timeout.total_seconds()
         log = self._view.log
         if self.number > self._policy.retries or is_late:
+            if self.unknown is not None:
+                raise self.unknown
             raise TooMuchWriteContentionError(
                 f"{log.uri}: the {self._change} failed: every attempt had a conflict (number of attempts: "
                 f"{self.number}); the last conflict was: {error}",
@@ -127,6 +138,10 @@ class Replanning:
         time.sleep(wait_seconds)
         self._view = self._view.showing(_latest(log))
         return True
+
+    def _may_repeat(self, error: BaseException | None) -> TypeGuard[CommitOutcomeUnknownError]:
+        is_created = isinstance(error, CommitOutcomeUnknownError) and error.context.get("is_created", False)
+        return self._is_idempotent and bool(is_created)
 
     def _is_conflict(self, error: BaseException | None) -> bool:
         if isinstance(error, NotFoundError):

@@ -107,6 +107,10 @@ def delete_rows(
 ) -> Deleted:
     """Delete the rows that match a predicate.
 
+    A delete that created a version is repeated if it is unknown whether newer versions were built on it: rows that are
+    no longer there are not deleted twice. If the repetition finds no rows, it creates no version, and the result
+    contains the plan of the attempt before.
+
     Args:
         view: the version to base the plan on.
         predicate: the rows to delete, as SQL text or an Arrow expression.
@@ -125,12 +129,23 @@ def delete_rows(
     """
     policy.check()
     planner = DeletePlanner(predicate)
-    attempts = Replanning(view, "delete", policy)
+    attempts = Replanning(view, "delete", policy, is_idempotent=True)
+    plan: DeletePlan | None = None
     while True:
         with attempts as latest:
+            found = _plan(latest, planner)
+            last = plan if attempts.unknown is not None else None
+            if not found.rows_deleted and (only_if_found or last is not None):
+                return Deleted(latest, last or found, attempts.number)
+            plan = found
             options = CommitOptions(checks_files=False, is_first_try=True)
-            deleted = commit_delete(latest, planner, options, properties, only_if_found=only_if_found)
-            return replace(deleted, attempts=attempts.number)
+            made = commit_plan(latest, plan, Delete(predicate=plan.predicate), options, properties)
+            return Deleted(made, plan, attempts.number)
+
+
+def _plan(view: TableView, planner: DeletePlanner) -> DeletePlan:
+    require_writable(view.manifest.message)
+    return planner.plan(view, view.fragments)
 
 
 def commit_delete(
@@ -150,8 +165,7 @@ def commit_delete(
     Raises:
         RetryableCommitConflictError: another writer has changed the same rows; plan again on the latest version.
     """
-    require_writable(view.manifest.message)
-    plan = planner.plan(view, view.fragments)
+    plan = _plan(view, planner)
     if only_if_found and not plan.rows_deleted:
         return Deleted(view, plan)
     made = commit_plan(

@@ -420,7 +420,7 @@ class OptimisticCommit:
                     break
                 self._options.wait(wait_seconds)
         reason = f"it is unknown whether the newer versions were built on version {made.version}"
-        return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
+        return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version), is_created=True)
 
     def _is_beside_another(self, made: Manifest) -> bool:
         """Return whether the table was migrated to the other naming scheme and another version has our number."""

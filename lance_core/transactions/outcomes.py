@@ -80,10 +80,12 @@ class Unknown:
     Attributes:
         version: the version that the commit tried to create.
         cause: the reason why this could not be determined.
+        is_created: whether the commit created the version, but newer versions might not be built on it.
     """
 
     version: int
     cause: LanceError
+    is_created: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.paths import ManifestName
+from lance_core.table.version_log import VersionLog
 
 ROWS = pa.table({"id": pa.array(range(100), pa.int64()), "text": [f"row {number}" for number in range(100)]})
 BOTH = pytest.mark.parametrize(
@@ -147,3 +151,40 @@ def test_an_index_does_not_return_deleted_rows(tmp_path: Path) -> None:
     lance_core.dataset(uri).delete("id in (7, 8)")
     assert lance.dataset(uri).to_table(filter="id in (6, 7, 8, 9)")["id"].to_pylist() == [6, 9]
     assert lance.dataset(uri).has_index
+
+
+def _update(dataset: lance.LanceDataset) -> None:
+    dataset.update({"value": "7"}, where="id IN (2, 3)")
+
+
+def _upsert(dataset: lance.LanceDataset) -> None:
+    rows = pa.table({"id": pa.array([2, 3, 100]), "value": pa.array([7, 7, 7])})
+    dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+
+
+@pytest.mark.parametrize("change", [_update, _upsert])
+@pytest.mark.parametrize("condition", ["id = 1", "id IN (1, 8)"])
+def test_delete_that_pylance_immediately_builds_on_by_moving_rows_succeeds(
+    condition: str, change: Callable[[lance.LanceDataset], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "table.lance")
+    lance_core.write_dataset(pa.table({"id": range(10), "value": range(10)}), uri)
+    create = VersionLog.create
+
+    def create_and_change(log: VersionLog, name: ManifestName, data: bytes, *more: Any) -> PutOutcome:
+        monkeypatch.undo()
+        outcome = create(log, name, data, *more)
+        # The file name of the delete is gone from the next version, which also moves rows of the same fragment.
+        change(lance.dataset(uri))
+        return outcome
+
+    dataset = lance_core.dataset(uri)
+    monkeypatch.setattr(VersionLog, "create", create_and_change)
+    deleted = {1} if condition == "id = 1" else {1, 8}
+    assert dataset.delete(condition) == {"num_deleted_rows": len(deleted)}
+    expected = {number: number for number in range(10) if number not in deleted} | {2: 7, 3: 7}
+    if change is _upsert:
+        expected[100] = 7
+    for table in (dataset.to_table(), lance.dataset(uri).to_table()):
+        assert dict(zip(table["id"].to_pylist(), table["value"].to_pylist(), strict=True)) == expected
+    assert len(dataset.version_refs()) == 3, "the repeated delete found no rows"
