@@ -25,7 +25,7 @@ __all__ = ["describe_data_file"]
 def describe_data_file(
     schema: Schema, locator: FileLocator, path: str, base_id: int | None = None
 ) -> tuple[DataFile, int]:
-    """Describe an existing data file with columns of a table.
+    """Describe an existing data file that contains columns of a table.
 
     Args:
         schema: schema of the table.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Time to wait, in seconds: longer than a cleanup removes files before it checks the versions again."""
+"""Time to wait, in seconds; longer than a cleanup takes to remove files between two checks of the versions."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:

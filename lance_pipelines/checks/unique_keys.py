@@ -158,7 +158,7 @@ def _bits(num_rows: int, max_bytes: int) -> int:
 
 
 class _HashPile:
-    """The hashes of all rows, in memory or in files."""
+    """The hashes of all rows without nulls in the key, in memory or in files."""
 
     def __init__(self, directory: Path, bits: int) -> None:
         self._directory = directory

@@ -377,7 +377,7 @@ class Story:
 
         self._server.wait_until(
             has_caught_up,
-            "the downstream assets did not run",
+            "the downstream assets did not catch up",
             seconds=_SECONDS,
             heartbeat=lambda: self._tell(f"  waiting for the downstream assets: {self._server.url}/runs"),
         )

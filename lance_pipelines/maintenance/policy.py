@@ -47,8 +47,9 @@ class CompactionPolicy:
         min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
         max_source_bytes: maximum number of bytes that one run reads, unless its smallest task reads more; None for no
             limit.
-        max_duration: time after its plan from which a run starts no further group of fragments, unless it has rewritten
-            none; None for no limit. The next run continues the work.
+        max_duration: time limit for starting work, measured from when a run makes its plan; None for no limit. After
+            this time, a run starts no more groups of fragments, unless it has rewritten none; the next run continues
+            the work.
         batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
     """
 

@@ -118,7 +118,7 @@ class SqlIngestConfig(TargetConfig):
 _CONFIGS: Final[Mapping[type, type[TargetConfig]]] = MappingProxyType(
     {FileSource: IngestConfig, SqlSource: SqlIngestConfig}
 )
-"""Maps the kinds of sources whose settings a run can replace to the classes of their configurations."""
+"""The configuration class for each kind of source whose settings a run can replace."""
 
 
 def config_class(declaration: DatasetDeclaration) -> type[TargetConfig]:

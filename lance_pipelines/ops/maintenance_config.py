@@ -85,8 +85,9 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
     )
     max_duration: str | None = Field(
         default=None,
-        description="Time after the plan from which this run starts no further group of fragments: 90m, 2h, or a "
-        "number of seconds; 0 for no limit.",
+        description="Time limit for starting work, measured from when the plan is made: 90m, 2h, or a number of "
+        "seconds; 0 for no limit. After this time, the run starts no more groups of fragments; it always rewrites at "
+        "least one.",
     )
     batch_size: int | None = Field(
         default=None, description="Maximum number of rows that a task holds in memory; 0 for the default."
@@ -259,7 +260,7 @@ def materialization_options(declaration: DatasetDeclaration, config: Materialize
 
 
 def max_duration(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> timedelta | None:
-    """Return the time after which this run starts no further group of fragments; None if there is no limit.
+    """Return the time after which this run starts no more groups of fragments; None if there is no limit.
 
     Raises:
         InvalidInputError: a value is invalid; the message contains the dataset and the field.

@@ -17,7 +17,7 @@ SECRET = "b7f0c1d2e3"
 
 
 @pytest.mark.spark
-def test_storage_options_appear_in_no_plan_setting_or_message(
+def test_storage_options_do_not_appear_in_plans_settings_or_messages(
     spark: SparkSession, tmp_path: Path, token: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     uri = str(tmp_path / "table.lance")

@@ -104,7 +104,7 @@ def test_config_updates_of_early_releases_become_map_updates() -> None:
     )
 
 
-def test_delete_operation_changes_only_deletion_files() -> None:
+def test_delete_operation_uses_only_the_deletion_files_of_its_fragments() -> None:
     current = _table(_part(0), _part(1), _part(2), index_names=("i",))
     stale = _part(1, deleted=4)
     made = sealed(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))

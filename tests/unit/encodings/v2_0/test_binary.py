@@ -36,7 +36,7 @@ def test_binary_pages_of_nulls_or_without_rows_have_no_bytes() -> None:
     assert (encoding.binary.null_adjustment, buffers) == (0, [b"", b""])
 
 
-def test_binary_page_ends_include_bytes_hidden_by_nulls() -> None:
+def test_end_offsets_of_binary_page_include_bytes_hidden_by_nulls() -> None:
     offsets = pa.py_buffer(np.array([0, 2, 4, 6], np.int32))
     array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, pa.py_buffer(b"aabbcc")])
     encoding, buffers = encode(array)
