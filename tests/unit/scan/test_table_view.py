@@ -57,7 +57,7 @@ def test_write_destination_reads_the_latest_version_again_if_a_cleanup_removed_t
     latest = Destination.of(uri).with_latest().manifest
     assert latest is not None
     monkeypatch.setattr(table_view, "planned_line", _removed_times(99))
-    with pytest.raises(RetryableCommitConflictError, match="during each of 10 attempts"):
+    with pytest.raises(RetryableCommitConflictError, match="in each of 10 attempts"):
         Destination.of(uri).with_latest()
 
 
