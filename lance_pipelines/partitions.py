@@ -60,21 +60,23 @@ def partitions_of(definition: dg.PartitionsDefinition[str], keys: Iterable[str])
 def partition_keys_of_rows(
     declaration: DatasetDeclaration, rows: pa.RecordBatchReader, instance: dg.DagsterInstance
 ) -> list[str]:
-    """Return the keys of the partitions that have at least one of the rows.
+    """Return the keys of the partitions that have at least one of the rows; none if the dataset has no partitions.
 
     Args:
-        declaration: a dataset with partitions, and columns that assign rows to them.
+        declaration: a dataset; if it has partitions, its columns assign rows to them.
         rows: the rows, with these columns.
         instance: the Dagster instance, which has the keys of dynamic partitions.
     """
-    assert declaration.partitions is not None  # noqa: S101  # as documented
+    definition = declaration.partitions
+    if definition is None:
+        return []
     columns = declaration.partition_columns
     dimensions = {
         name: [_value(each, key) for key in each.get_partition_keys(dynamic_partitions_store=instance)]
-        for name, each in _dimensions(declaration.partitions).items()
+        for name, each in _dimensions(definition).items()
     }
     found = find_partitions(columns, dimensions, rows, rows.schema)
-    if isinstance(declaration.partitions, dg.MultiPartitionsDefinition):
+    if isinstance(definition, dg.MultiPartitionsDefinition):
         names = [column.dimension or "" for column in columns]
         return sorted(dg.MultiPartitionKey(dict(zip(names, keys, strict=True))) for keys in found)
     return sorted(key for (key,) in found)
