@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceFragment"]
 
 _MAX_ROWS: Final = 2**32
-"""Maximum number of rows in a fragment: row addresses contain a row's offset in 32 bits."""
+"""Maximum number of rows in a fragment: a row address stores the offset of the row in 32 bits."""
 _MAX_BYTES: Final = 2**63 - 1
 
 

@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _lock: Final = fork_lock()
-"""Lock shared by all caches and held only briefly. A fork acquires it first to keep the caches consistent."""
+"""Lock shared by all caches; held only briefly. A fork first acquires the lock, so that the caches stay consistent."""
 
 
 class ByteCache(Generic[K, V]):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
 
 UNVERIFIED_AGE: Final = timedelta(days=7)
-"""Minimum age at which files that no version refers to are removed."""
+"""Age below which, by default, a file that no version refers to is kept."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
 """Directories in which pylance's cleanup examines every file."""

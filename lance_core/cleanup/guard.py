@@ -69,7 +69,7 @@ class Guard:
         self.spared_versions: set[int] = set()
         """Versions that were planned for removal but are kept, with all their files."""
         self.damaged_versions: set[int] = set()
-        """Versions that are still needed, but some of whose files have been removed."""
+        """Versions that are still needed although some of their files have been removed."""
 
     def record_gone(self, path: str) -> None:
         """Record that a file has been removed."""
@@ -129,7 +129,7 @@ class Guard:
             self._asked_for.add(version)
             self.spared_owners |= owners
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up, because it is being restored", self._log.root, version)
+            _logger.warning("%s: version %d is kept, because it is being restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -164,7 +164,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up, because %s uses it", self._log.root, version, what)
+            _logger.warning("%s: version %d is kept, because %s uses it", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 

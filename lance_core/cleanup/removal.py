@@ -50,7 +50,8 @@ _COUNTERS: Final = {
     FileKind.DELETION: "deletion_files_removed",
     FileKind.RESIDUE: "residue_files_removed",
 }
-"""Maps each kind of file to the statistic that counts it; temporary manifests count only as bytes, as in pylance."""
+"""Maps each kind of file to its counter in the statistics. As in pylance, temporary manifests have none: only their
+bytes are counted."""
 _WITH_DIRECTORIES: Final = (DATA_DIRECTORY, INDICES_DIRECTORY)
 """Directories whose empty subdirectories are removed."""
 

@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--version", type=int, help="version to examine; by default, the latest version")
     verify.add_argument("--pages", action="store_true", help="also read all values, to find damaged pages")
     doctor = commands.add_parser(
-        "doctor", parents=[dataset], help="report and repair problems left behind by crashed writers"
+        "doctor", parents=[dataset], help="report problems left behind by crashed writers, and optionally repair them"
     )
     doctor.add_argument(
         "--apply", action="store_true", help="repair the problems that are at least as old as --min-age"
@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     cleanup.add_argument(
         "--older-than",
         metavar="AGE",
-        help="minimum age of a version to remove; by default, two weeks, or any age if --retain-versions is given",
+        help="remove only versions older than this; by default, two weeks, or any age if --retain-versions is given",
     )
     cleanup.add_argument("--retain-versions", type=int, metavar="N", help="keep the newest N versions")
     apply = commands.add_parser("apply", parents=[shared], help="execute a plan")
@@ -200,4 +200,4 @@ _COMMANDS: Final = {
     "plan cleanup": ("changing", "plan_cleanup"),
     "apply": ("changing", "apply_plan"),
 }
-"""The module and the function of each command."""
+"""Maps each command to its module and function."""

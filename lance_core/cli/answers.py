@@ -13,7 +13,7 @@ __all__ = ["EXIT_CHANGED", "EXIT_FINE", "EXIT_INTERRUPTED", "EXIT_PROBLEMS", "EX
 EXIT_FINE: Final = 0
 
 EXIT_PROBLEMS: Final = 1
-"""Exit code if problems were found that remain."""
+"""Exit code if problems were found and not all of them were repaired."""
 
 EXIT_REFUSED: Final = 2
 """Exit code for invalid arguments, unreadable input, and failure to write the output; argparse uses the same code."""

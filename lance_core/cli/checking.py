@@ -40,7 +40,7 @@ def doctor(given: Namespace) -> Answer:
             outcome = f"cannot be repaired: {problem.reason}"
         elif given.apply and problem.is_repairable:
             is_repaired = repair(log, problem)
-            outcome = "repaired" if is_repaired else "not repaired: it has changed since it was diagnosed"
+            outcome = "repaired" if is_repaired else "not repaired: the problem has changed since it was diagnosed"
         elif problem.is_repairable or problem.is_named_only:
             outcome = problem.advice
         else:

@@ -167,8 +167,8 @@ class AddedColumns:
         extended = next((field for field in columns.walk() if field.id in known), None)
         if extended is not None:
             raise NotSupportedError(
-                f"members cannot be added with values to the items of list {extended.name!r}; add them without values, "
-                "by passing a field or a schema"
+                f"new struct members with values cannot be added to the items of list {extended.name!r}; add the "
+                "members without values, by passing a field or a schema"
             )
         return cls(schema, columns, values, prepared)
 
@@ -216,8 +216,8 @@ def _extended(manifest: Manifest, added: Schema) -> Schema:
         extended = next((top.name for top in before.fields if _can_extend(top, given.get(top.name))), None)
         if extended is not None:
             raise NotSupportedError(
-                f"members cannot be added to column {extended!r} of a table in format {manifest.file_version.value}; "
-                "format 2.2 or later is required",
+                f"struct members cannot be added to column {extended!r} of a table in format "
+                f"{manifest.file_version.value}; format 2.2 or later is required",
                 column=extended,
             )
     fields = _with_added(before.fields, added.fields, count(next_field_id(manifest.message)))

@@ -75,7 +75,7 @@ class AlterColumn(TypedDict, total=False):
 
 
 _TENSOR: Final = "arrow.fixed_shape_tensor"
-"""The only extension type whose values can be cast: they are stored as vectors."""
+"""The only extension type whose values can be cast; the values are stored as vectors."""
 _TYPES = {"path": str, "name": str, "nullable": bool, "data_type": pa.DataType}
 
 
@@ -153,7 +153,7 @@ def _parsed(alteration: object) -> tuple[str, _Change]:
     if path is None:
         raise InvalidInputError(f"column change {dict(alteration)!r:.200} has no path")
     if not given:
-        raise InvalidInputError(f"the change of column {path!r} must set name, nullable, or data_type")
+        raise InvalidInputError(f"the change to column {path!r} must set name, nullable, or data_type")
     return path, _Change(**given)
 
 

@@ -62,8 +62,8 @@ _CASTS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType],
     (types.is_duration, types.is_duration),
     (types.is_decimal, types.is_decimal),
 )
-"""Pairs of tests, for the types before and after a cast. For lists and dictionaries, the types of the items or values
-are tested."""
+"""Pairs of tests: one for the type before a cast, and one for the type after it. For lists and dictionaries, the types
+of the items or values are tested."""
 
 
 def can_cast(before: pa.DataType, after: pa.DataType) -> bool:

@@ -35,7 +35,7 @@ NO_ROW: Final = -1
 """What a lookup returns for a key that no row has."""
 
 _PART_BYTES: Final = 512 * 1024 * 1024
-"""Size in bytes of the parts in which rows are kept, so that the offsets of strings do not overflow."""
+"""Maximum size in bytes of the batches that are joined into one, so that the offsets of strings do not overflow."""
 
 
 class JoinedRows:

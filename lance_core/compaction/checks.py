@@ -51,6 +51,6 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     names = {index.name for index in parse_index_section(manifest.index_section)}
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(
-            f"{where}: a compaction by pylance deferred the remapping of its indices. Rebuild every index with pylance "
+            f"{where}: a compaction by pylance deferred the remapping of indices. Rebuild every index with pylance "
             f"(create_index or create_scalar_index, replace=True), then call drop_index({FRAGMENT_REUSE_INDEX!r})"
         )

@@ -65,7 +65,7 @@ _PROBES: Final = (1, 64)
 size of rows in memory: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""If a batch exceeds its target size by this factor, the rest of the rows is read in smaller batches."""
+"""If a batch exceeds its target size by this factor, the remaining rows are read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_BYTES: Final = 64 * 1024 * 1024

@@ -68,7 +68,7 @@ def with_blob_bytes(
 
 
 _SOURCE_BYTES: Final = 200
-"""Approximate memory in bytes of a source of blobs, without that of the descriptors."""
+"""Approximate memory in bytes of a source of blobs, without the descriptors."""
 
 
 @dataclass(frozen=True, slots=True)

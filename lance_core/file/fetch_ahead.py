@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchAhead"]
 
 _REFILLS: Final = 4
-"""Bytes are requested when this fraction of the limit, 1 / 4, is free: smaller portions would need more requests."""
+"""More bytes are requested when a quarter of the limit is free; smaller portions would need more requests."""
 
 
 class FetchAhead:

@@ -117,7 +117,7 @@ class FileBytes:
     """
 
     is_many_files: Final = False
-    """False: the bytes are those of one file."""
+    """False: the bytes belong to one file."""
 
     def __init__(
         self, store: ObjectStore, path: str, num_bytes: int | None = None, *, keeps_mapping: bool = True

@@ -34,7 +34,7 @@ _RANGE_BYTES: Final = 120
 """Approximate memory in bytes of the location of a column or global buffer."""
 
 _PARSED: Final = 4
-"""Approximate ratio of the size in memory of the metadata of a column to the size of its message."""
+"""Approximate ratio of the size of a column's metadata in memory to the size of the encoded message."""
 
 
 class MetadataReader:

@@ -31,11 +31,11 @@ _BLOCK_BYTES: Final = 32 * 1024
 """Size of a block in bytes. An object store returns a block almost as fast as a few bytes."""
 
 _MAX_BLOCKS: Final = 64
-"""Maximum number of blocks for one request. If its offsets are in more blocks, only these offsets are read, and are not
-cached."""
+"""Maximum number of blocks for one request. If the requested offsets are in more blocks, only the offsets themselves
+are read, and they are not cached."""
 
 _BLOCKS: Final = -1
-"""Used instead of a column index in the keys of the cache."""
+"""Stands in for a column index in the cache keys of blocks."""
 
 
 def keeping_offsets(

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["FieldPlan", "fair_share", "scan_arrays", "scan_batches", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""Minimum share of a column in the memory budget, in bytes. Decoding a range has a fixed cost, about that of decoding
-16 KiB."""
+"""Minimum share of the memory budget that each column receives, in bytes. Decoding a range has a fixed cost, which is
+about the cost of decoding 16 KiB."""
 
 
 @dataclass(frozen=True, slots=True)

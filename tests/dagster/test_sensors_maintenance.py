@@ -694,7 +694,7 @@ def test_a_table_that_defers_the_remapping_of_its_indices_is_not_rewritten(watch
     lance.dataset(watched.uri()).delete("id < 4")
     version = lance_core.dataset(watched.uri()).version
     problem = (
-        f"but version {version} cannot be compacted: a compaction by pylance deferred the remapping of its indices. "
+        f"but version {version} cannot be compacted: a compaction by pylance deferred the remapping of indices. "
         "Rebuild every index with pylance (create_index or create_scalar_index, replace=True), then call "
         "drop_index('__lance_frag_reuse')"
     )

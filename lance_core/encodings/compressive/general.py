@@ -58,8 +58,8 @@ _CODECS: Final = {
     pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
 _SMALL_BYTES: Final = 1 << 20
-"""A buffer of strings is decompressed at once if its raw size is at most this number of bytes; the offsets of a larger
-buffer are checked first."""
+"""A buffer of strings is decompressed in one step if its raw size is at most this number of bytes. For a larger buffer,
+the offsets are decompressed and checked first."""
 
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 

@@ -102,7 +102,7 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
     """
     layers.check_repetition(is_present=repetition is not None)
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
-        raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
+        raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of list layers")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:
         raise CorruptDataError(
             f"a definition level is greater than {layers.max_definition}, the maximum for the layers"

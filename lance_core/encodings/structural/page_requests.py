@@ -29,7 +29,7 @@ __all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted"]
 T = TypeVar("T")
 
 Rows: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
-"""Rows of a page: a nonempty half-open range, or (num_rows,) ascending row numbers without duplicates."""
+"""Rows of a page: a nonempty half-open range, or an array of ascending row numbers without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)

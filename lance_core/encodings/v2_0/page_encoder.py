@@ -43,7 +43,7 @@ __all__ = ["ValueOptions", "encode_values"]
 _DICTIONARY_ROWS: Final = 100
 _DICTIONARY_ITEMS: Final = 100
 _SAMPLE_ROWS: Final = (1024, 32 * 1024)
-"""Number of rows sampled first: if there are many distinct values, the sample usually suffices to detect this."""
+"""Numbers of rows in the samples that are checked first; a sample usually suffices to detect many distinct values."""
 
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"

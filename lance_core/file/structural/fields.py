@@ -65,10 +65,10 @@ _MERGED_BYTES: Final = 4 * 1024 * 1024
 """Neighboring segments with fewer bytes than this are decoded together."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
-"""Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
+"""Parts of a buffer that are at most this many bytes apart are fetched together, which is faster than two requests."""
 
 _GUESS_BYTES: Final = 64 * 1024
-"""Number of bytes that are read before and after the estimated location of values: at least a chunk."""
+"""Number of bytes that are read before and after the estimated location of values; few chunks are larger."""
 
 _DICTIONARY_VALUES: Final = frozenset({"string", "large_string", "binary", "large_binary"})
 """Logical types of fields that are read as dictionaries."""

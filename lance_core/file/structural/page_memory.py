@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["can_be_cut", "page_memory"]
 
 _EXPANSION: Final = 4
-"""Assumed ratio of decoded to stored size for compressed strings; FSST and zstd shrink most text by 2 to 4 times."""
+"""Assumed ratio of decoded to stored size of compressed strings; FSST and zstd reach 2 to 4 for most text."""
 
 _OFFSET_BITS: Final = 32
 """Bits per offset of a string or list. For lists, one offset per item is assumed, which is the worst case."""
