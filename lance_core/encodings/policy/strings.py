@@ -72,8 +72,8 @@ _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_ASKED_BYTES: Final = 32 << 10
 _MIN_SYMBOL_BYTES: Final = 1 << 20
-"""Minimum total size in bytes of strings for FSST if the metadata does not request it; loading the compiled kernel takes
-half a second."""
+"""Minimum total size in bytes of strings for FSST if the metadata does not request it; loading the compiled kernel
+takes half a second."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
