@@ -125,7 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         "inspect", parents=[dataset], help="print the versions, fragments, and files of a dataset"
     )
     inspect.add_argument("--version", type=int, help="version to print; by default, the latest version")
-    log = commands.add_parser("log", parents=[dataset], help="list the versions, newest first, and what created them")
+    log = commands.add_parser(
+        "log", parents=[dataset], help="list the versions, newest first, and the operations that created them"
+    )
     log.add_argument("--limit", type=_count, metavar="N", help="list only the newest N versions")
     diff = commands.add_parser("diff", parents=[dataset], help="compare two versions")
     diff.add_argument("before", metavar="V1", type=_version, help="number or tag of a version")

@@ -98,7 +98,7 @@ def commit(
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
-                f"no dataset exists at {log.uri}; only an Overwrite without a read version creates one",
+                f"no dataset exists at {log.uri}; to create one, commit an Overwrite without a read version",
                 path=log.root,
             ) from error
         raise

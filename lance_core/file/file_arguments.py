@@ -30,7 +30,7 @@ __all__ = [
 
 _MAX_COUNT: Final = 2**63 - 1
 _MAX_BYTES: Final = 2**64 - 1
-"""The largest size in bytes that pylance accepts; sizes near it mean "no limit"."""
+"""The largest size in bytes that pylance accepts; very large sizes mean "no limit"."""
 
 
 def checked_path(path: Any) -> str:

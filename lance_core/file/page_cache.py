@@ -18,7 +18,7 @@ _MAX_BYTES: Final = 32 * 1024 * 1024
 """Size limit in bytes of the cache for a file that is opened without a shared cache."""
 
 _ENTRY_BYTES: Final = 400
-"""Approximate memory in bytes of a cache entry without its value: the key, and its place in the cache."""
+"""Approximate memory in bytes of a cache entry without its value: the key and the cache's bookkeeping."""
 
 
 class PageCache(Generic[V]):

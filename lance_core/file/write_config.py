@@ -34,7 +34,7 @@ with ``lance_pipelines`` have a lower default; see ``lance_pipelines/ingest/decl
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Default number of bytes to collect per column before a page is written; lower with more than 24 leaf columns."""
+"""Default number of bytes to collect per column before a page is written; less with more than 24 leaf columns."""
 
 _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
 """Default limit for the bytes that all columns together collect before pages are written; with many columns, pages are

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Segments", "interleave"]
 
 _FEW_BYTES: Final = 32
-"""Segments with fewer bytes are copied with numpy indexing, which is faster for them and allows overlaps."""
+"""Segments with fewer bytes than this are copied with numpy indexing, which is faster for them and allows overlaps."""
 
 _LARGE_BYTES: Final = 1024
 """Segments of at least this many bytes on average are copied by a Python loop if there is no compiled kernel."""
