@@ -295,8 +295,8 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
                 )
             if file.base_id is not None:
                 raise InvalidInputError(
-                    f"data file {file.path} of a new fragment is in base path {file.base_id}; expected it in the "
-                    "dataset's root",
+                    f"data file {file.path} of a new fragment is in base path {file.base_id}; expected "
+                    "the dataset's root",
                     path=file.path,
                 )
             new.add(file.path)
