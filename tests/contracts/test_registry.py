@@ -111,7 +111,7 @@ def test_no_page_layout_is_refused():
     ("choice", "arm"),
     [(choice, arm) for choice in CHOICES if choice.startswith("lance.encodings23.") for arm in sorted(CHOICES[choice])],
 )
-def test_the_planar_layout_of_2_3_is_refused_with_every_encoding(choice, arm):
+def test_the_planar_layout_of_format_2_3_is_refused_with_every_encoding(choice, arm):
     layout = pb23.PlanarLayout()
     parts = {
         "StructuralPlane": layout.structure,

@@ -150,7 +150,7 @@ def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
 
 @pytest.mark.parametrize("status", dg.DefaultSensorStatus)
 @pytest.mark.parametrize(("says", "is_on"), [(True, True), (False, False), (None, False)])
-def test_maintenance_sensors_run_by_default_if_one_dataset_says_so(says, is_on, status) -> None:
+def test_maintenance_sensors_run_by_default_if_the_policy_of_one_dataset_requests_it(says, is_on, status) -> None:
     zones = declaration("zones", maintenance=MaintenancePolicy(running=says))
     sensors = sensors_of(build_definitions([declaration("trips"), zones], maintenance_status=status))
     del sensors["lance_version_sensor"]
@@ -164,7 +164,7 @@ def test_the_interval_of_the_sensors_can_be_set() -> None:
         assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected
 
 
-def test_deps_may_contain_assets_and_keys_that_differ_only_in_a_dash() -> None:
+def test_deps_may_contain_assets_and_keys_that_differ_only_in_a_dash_or_an_underscore() -> None:
     @dg.asset
     def upstream() -> None: ...
 

@@ -159,7 +159,7 @@ def test_the_help_of_the_demonstration_shows_the_defaults() -> None:
         assert f"default: {default};" in line
 
 
-def test_the_comparison_table_of_the_demonstration_labels_its_columns_and_both_states() -> None:
+def test_the_comparison_table_of_the_demonstration_labels_its_rows_and_columns() -> None:
     output = StringIO()
     after = replace(_SHAPE, grade="A", fragments=1, rows=1234567, unindexed_rows=None, num_bytes=4000)
     print_comparison(Console(file=output, width=100), "events", _SHAPE, after)

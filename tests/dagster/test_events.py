@@ -121,7 +121,7 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
     assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
 
 
-def test_the_page_of_an_event_shows_its_health_first_and_tall_entries_last(uri) -> None:
+def test_the_page_of_an_event_shows_the_health_card_first_and_the_tallest_entries_last(uri) -> None:
     keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
     assert keys[:2] == ["lance/health", "lance/version"]
     assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]

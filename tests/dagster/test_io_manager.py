@@ -632,7 +632,9 @@ def test_retried_step_reads_the_version_of_its_first_attempt(lake: Lake) -> None
     assert lake.messages(done.run_id)[-1].endswith(", as in the first attempt)")
 
 
-def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_step_that_failed_after_its_commit_is_not_committed_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, calls = module._report, []
 
     def fail_once(context, committed, num_partitions):

@@ -34,7 +34,7 @@ dg.materialize([numbers, report], resources={"io_manager": LanceIOManager(base_u
 
 
 @pytest.mark.slow
-def test_lease_of_a_killed_reader_keeps_its_version_until_it_expires(tmp_path: Path) -> None:
+def test_lease_of_a_killed_reader_protects_its_version_until_the_lease_expires(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", READER, str(tmp_path)], capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     uri = str(tmp_path / "numbers.lance")

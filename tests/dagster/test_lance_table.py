@@ -57,7 +57,7 @@ def test_written_frame_is_recorded_as_a_materialization_with_data_version_and_ro
     assert lance.dataset(table.uri).to_table()["id"].to_pylist() == [1, 2]
 
 
-def test_read_returns_the_chosen_type_columns_and_rows(table, instance) -> None:
+def test_read_returns_the_requested_type_with_only_the_requested_columns_and_rows(table, instance) -> None:
     lance_core.write_dataset(pa.table({"id": [1, 2, 3], "word": ["a", "b", "c"]}), table.uri)
     seen = []
 

@@ -492,7 +492,9 @@ def test_a_dry_run_setting_that_is_not_a_boolean_is_refused(lake, operation) -> 
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_a_byte_limit_below_the_smallest_task_is_reported_and_rewrites_one_task_a_run(lake, capsys, operation) -> None:
+def test_a_byte_limit_below_the_smallest_task_is_reported_and_each_run_rewrites_one_task(
+    lake, capsys, operation
+) -> None:
     lake.run(operation, max_source_bytes=1, dry_run=True)
     expected = r"in 1 task; the smallest task reads \d+ bytes, which is more than max_source_bytes = 1\n"
     assert re.search(expected, capsys.readouterr().out)
@@ -502,7 +504,7 @@ def test_a_byte_limit_below_the_smallest_task_is_reported_and_rewrites_one_task_
     assert lance_core.dataset(lake.uri).count_rows() == 38
 
 
-def test_a_run_whose_time_is_used_up_rewrites_one_group_and_the_next_run_the_others(lake) -> None:
+def test_a_run_that_exceeds_its_maximum_duration_rewrites_one_group_and_the_next_run_rewrites_the_rest(lake) -> None:
     first = numbers(observation(lake.run("compact", max_duration="0.001ms")))
     assert (first["lance/groups"], first["lance/groups_left"]) == (1, 1)
     second = numbers(observation(lake.run("compact", max_duration="0")))

@@ -123,7 +123,7 @@ def test_a_delete_records_its_version_and_its_predicate(upkeep) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_run_with_nothing_to_do_is_recorded_with_this_outcome(upkeep, operation) -> None:
+def test_a_run_with_nothing_to_do_is_recorded_as_having_changed_nothing(upkeep, operation) -> None:
     assert upkeep.run(operation).success
     recorded = upkeep.recorded(operation)
     assert recorded["lance/has_changed"] is False
@@ -243,7 +243,7 @@ def test_a_dry_run_writes_no_history(logged) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_history_that_cannot_be_written_is_a_warning_and_the_run_succeeds(logged, operation) -> None:
+def test_a_history_that_cannot_be_written_causes_a_warning_and_the_run_succeeds(logged, operation) -> None:
     lance_core.write_dataset(pa.table({"id": [1]}), logged.history)
     result = logged.run(operation)
     assert result.success
@@ -254,7 +254,7 @@ def test_a_history_that_cannot_be_written_is_a_warning_and_the_run_succeeds(logg
     assert lance_core.dataset(logged.history).version == 1
 
 
-def test_the_command_shows_the_history(logged, monkeypatch) -> None:
+def test_the_history_command_prints_the_recorded_runs(logged, monkeypatch) -> None:
     logged.run("compact")
     logged.run("delete_rows")
     shown = CliRunner().invoke(cli.main, ["history", logged.history, "--dataset", "events", "--job", "delete-rows"])
@@ -274,7 +274,7 @@ def test_a_history_at_the_location_of_its_dataset_is_refused(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_the_cpu_time_of_steps_in_different_processes_adds_up(
+def test_the_cpu_times_of_steps_in_different_processes_are_added(
     command_line: Callable[..., CommandLine], tmp_path
 ) -> None:
     uri, home = str(tmp_path / "events.lance"), tmp_path / "home"

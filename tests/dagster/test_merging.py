@@ -144,13 +144,13 @@ def test_datasets_may_be_declared_in_a_defs_folder(tmp_path: Path, monkeypatch: 
             del sys.modules[name]
 
 
-def test_definitions_with_the_same_namespace_are_refused_with_its_name() -> None:
+def test_definitions_with_the_same_namespace_are_refused_and_the_error_names_the_namespace() -> None:
     defs = dg.Definitions.merge(build_definitions([declared("a")]), build_definitions([declared("b")]))
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"\['lance', 'fleet'\]"):
         dg.Definitions.validate_loadable(defs)
 
 
-def test_definitions_with_different_spark_resources_are_refused_with_the_resource_key() -> None:
+def test_definitions_with_different_spark_resources_are_refused_and_the_error_names_the_resource_key() -> None:
     calls = (build_definitions([], namespace=name, spark=SparkResource()) for name in ("a", "b"))
     with pytest.raises(dg.DagsterInvariantViolationError, match="'lance_spark'"):
         dg.Definitions.merge(*calls)

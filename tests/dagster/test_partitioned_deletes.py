@@ -126,7 +126,7 @@ def lake(tmp_path: Path, instance: dg.DagsterInstance) -> Lake:
 
 
 @pytest.mark.slow
-def test_downstream_partitions_run_for_a_delete_in_them_and_not_for_maintenance(lake) -> None:
+def test_a_delete_triggers_runs_of_the_affected_downstream_partitions_and_maintenance_triggers_none(lake) -> None:
     lake.ingest_all()
     assert [lake.requested(), lake.requested()] == [set(), set()]
     lake.run("delete_rows", predicate="id in (0, 3)")
@@ -140,7 +140,7 @@ def test_downstream_partitions_run_for_a_delete_in_them_and_not_for_maintenance(
 
 
 @pytest.mark.slow
-def test_downstream_partitions_of_earlier_days_run_for_a_retention_in_them(lake) -> None:
+def test_retention_triggers_runs_of_the_affected_downstream_partitions_of_earlier_days(lake) -> None:
     """Like ``eager()``, the condition considers only the latest time window by default."""
     lake.partitions, lake.partition_by = DAYS, "at"
     lake.condition = on_new_data().without(dg.AutomationCondition.in_latest_time_window())
@@ -151,7 +151,7 @@ def test_downstream_partitions_of_earlier_days_run_for_a_retention_in_them(lake)
     assert [lake.requested(), lake.requested()] == [{"2024-03-01", "2024-03-02", "2024-03-03"}, set()]
 
 
-def test_every_event_of_a_delete_has_the_same_metadata_and_its_partition(lake) -> None:
+def test_every_event_of_a_delete_has_the_same_metadata_and_its_own_partition(lake) -> None:
     assert lake.delete("id < 3") == ["asia", "eu", "us"]
     records = lake.instance.fetch_materializations(EVENTS, limit=3).records
     events = [record.asset_materialization for record in records]
@@ -196,7 +196,7 @@ def test_rows_with_null_belong_to_the_partition_that_stands_for_null(lake) -> No
 @pytest.mark.parametrize(
     ("partitions", "partition_by"), [(AREAS, "area"), (DAYS, "at"), (BOTH, BY_BOTH)], ids=["areas", "days", "both"]
 )
-def test_partitions_of_rows_are_the_inverse_of_the_rows_of_partitions(lake, partitions, partition_by) -> None:
+def test_rows_selected_by_a_partition_belong_to_exactly_that_partition(lake, partitions, partition_by) -> None:
     lake.partitions, lake.partition_by = partitions, partition_by
     table = rows()
     columns = lake.declaration().partition_columns
@@ -206,7 +206,7 @@ def test_partitions_of_rows_are_the_inverse_of_the_rows_of_partitions(lake, part
         assert lake.partitions_of(selected) == ([key] if found else [])
 
 
-def test_rows_of_dynamic_partitions_belong_to_those_that_exist(lake) -> None:
+def test_rows_belong_only_to_dynamic_partitions_that_exist(lake) -> None:
     lake.partitions = dg.DynamicPartitionsDefinition(name="areas")
     lake.instance.add_dynamic_partitions("areas", ["eu", "us"])
     assert lake.partitions_of("id < 3") == ["eu", "us"]
@@ -217,7 +217,7 @@ def test_rows_of_dynamic_partitions_belong_to_those_that_exist(lake) -> None:
     [(dg.StaticPartitionsDefinition(["north"]), "area"), (AREAS, "region"), (AREAS, ())],
     ids=["rows of no partition", "unknown column", "no column"],
 )
-def test_a_delete_whose_partitions_are_unknown_materializes_the_asset_without_one(
+def test_a_delete_whose_partitions_are_unknown_materializes_the_asset_without_a_partition(
     lake, partitions, partition_by
 ) -> None:
     lake.partitions, lake.partition_by = partitions, partition_by

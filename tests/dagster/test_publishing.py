@@ -119,7 +119,7 @@ def test_a_failed_check_keeps_the_tag_and_the_error_names_the_version_and_the_ch
     assert [(each.passed, each.metadata["lance/version"].value) for each in evaluations] == [(False, 2), (True, 1)]
 
 
-def test_a_first_version_that_fails_gets_no_tag(uri, instance) -> None:
+def test_a_first_version_that_fails_its_check_gets_no_tag(uri, instance) -> None:
     append(uri, 1, 1)
     assert headline(promote(instance, uri)).endswith("tag prod does not exist yet [InvalidInputError]")
     assert tagged(uri) is None
@@ -284,12 +284,12 @@ def test_a_slow_promotion_does_not_move_the_tag_back(three_versions) -> None:
     assert tagged(three_versions) == 3
 
 
-def test_a_repeated_move_reports_the_move_of_the_first_attempt(three_versions) -> None:
+def test_a_repeated_tag_move_reports_the_move_of_the_first_attempt(three_versions) -> None:
     planned = PlannedPromotion.from_json(plan(three_versions, 2).to_json())
     assert [move_tag(planned).has_changed for _ in range(2)] == [True, True]
 
 
-def test_a_move_after_another_promotion_reports_the_version_that_had_the_tag(three_versions) -> None:
+def test_a_tag_move_after_another_promotion_reports_the_version_that_had_the_tag(three_versions) -> None:
     slow, fast = plan(three_versions, 3), plan(three_versions, 2)
     move_tag(fast)
     report = move_tag(slow)
@@ -327,7 +327,7 @@ def test_a_tag_of_another_branch_is_not_compared_with_versions_of_the_dataset(th
     assert dataset.tags.list()["prod"]["branch"] == "trial"
 
 
-def test_a_tag_of_a_missing_version_is_named_with_what_to_do(three_versions) -> None:
+def test_a_tag_of_a_missing_version_is_named_in_an_error_that_says_what_to_do(three_versions) -> None:
     lance_core.dataset(three_versions).tags.create("prod")
     record = next(Path(three_versions).glob("_refs/tags/*"))
     text = record.read_bytes()

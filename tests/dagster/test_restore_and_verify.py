@@ -121,7 +121,7 @@ def test_a_restore_is_not_refused_because_of_a_compaction(uri) -> None:
     assert ids(uri) == [0]
 
 
-def test_a_verification_without_faults_is_recorded_as_an_observation(uri, instance, capsys) -> None:
+def test_a_verification_that_finds_no_faults_is_recorded_as_an_observation(uri, instance, capsys) -> None:
     assert run(instance, uri, "verify", pages=True).success
     assert capsys.readouterr().out == f"events: {uri} version 3: no faults (3 fragments, all values)\n"
     (record,) = instance.fetch_observations(EVENTS, limit=5).records
@@ -131,7 +131,7 @@ def test_a_verification_without_faults_is_recorded_as_an_observation(uri, instan
     assert lance.dataset(uri).tags.list() == {}
 
 
-def test_a_verification_fails_and_names_the_missing_file(uri, instance) -> None:
+def test_a_verification_that_finds_a_missing_file_fails_and_names_the_file(uri, instance) -> None:
     lost = sorted((Path(uri) / "data").iterdir())[0]
     lost.unlink()
     message = headline(run(instance, uri, "verify"))

@@ -203,7 +203,7 @@ def reviewed(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
     ("change", "left"),
     [(append_expired, [4, 5, 6, 7, 8]), (delete_another, [5, 6, 7]), (update_another, [4, 6, 7, 50])],
 )
-def test_reviewed_delete_removes_exactly_the_reviewed_rows_if_others_commit_meanwhile(
+def test_reviewed_delete_removes_exactly_the_reviewed_rows_even_if_other_writers_commit_meanwhile(
     lake, capsys, monkeypatch, place, change, left
 ) -> None:
     digest = reviewed(lake, capsys)

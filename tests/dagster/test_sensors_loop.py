@@ -227,7 +227,7 @@ def test_reported_maintenance_without_history_triggers_no_downstream_run(daemon,
     assert data_version_observed(daemon) == before
 
 
-def test_an_observation_keeps_the_data_version_when_the_history_was_removed(daemon, project) -> None:
+def test_an_observation_keeps_the_data_version_after_the_history_was_removed(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     before = data_version_at(uri, None)

@@ -278,13 +278,15 @@ def test_a_compaction_sensor_requests_nothing_after_the_compaction(watched) -> N
     watched.skip("events: 1 small fragment < 4")
 
 
-def test_small_fragments_between_large_ones_request_no_compaction(watched) -> None:
+def test_no_compaction_is_requested_for_small_fragments_between_large_ones(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
     watched.skip("events: 4 small fragments; with small neighbors: 0 < 4")
 
 
-def test_a_budget_below_the_smallest_task_requests_this_task_with_the_numbers(watched) -> None:
+def test_compaction_with_a_budget_below_the_smallest_task_is_requested_and_the_reason_states_both_numbers_of_bytes(
+    watched,
+) -> None:
     watched.policy = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
     )
@@ -387,7 +389,9 @@ def test_a_sensor_does_not_wait_for_unrelated_runs(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_materialization_is_requested_when_a_fragment_exceeds_the_deleted_fraction(watched) -> None:
+def test_materializing_deletions_is_requested_when_the_deleted_fraction_of_a_fragment_exceeds_the_limit(
+    watched,
+) -> None:
     watched.fill(3)
     op = "materialize_deletions"
     watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
@@ -400,7 +404,7 @@ def test_materialization_is_requested_when_a_fragment_exceeds_the_deleted_fracti
     watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
 
 
-def test_too_few_deleted_rows_request_no_materialization(watched) -> None:
+def test_materializing_deletions_is_not_requested_for_too_few_deleted_rows(watched) -> None:
     watched.fill(1, rows=3)
     watched.fill(1, rows=100)
     lance.dataset(watched.uri()).delete("id = 0")
@@ -420,7 +424,7 @@ def test_a_cleanup_is_requested_when_versions_are_removable(watched) -> None:
     watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3 versions)", "cleanup")
 
 
-def test_a_cleanup_is_requested_when_versions_become_old_enough_without_a_new_commit(watched) -> None:
+def test_a_cleanup_is_requested_when_versions_exceed_the_retention_period_without_a_new_commit(watched) -> None:
     """Old versions become removable although the latest version is the same."""
     day = 86_400
     watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
@@ -435,7 +439,7 @@ def test_a_cleanup_is_requested_when_versions_become_old_enough_without_a_new_co
     watched.skip("events: a run was requested, 4 versions, 2 removable >= 1", "cleanup")
 
 
-def test_tagged_versions_request_no_cleanup(watched) -> None:
+def test_no_cleanup_is_requested_for_tagged_versions(watched) -> None:
     watched.fill(5)
     reference = lance.dataset(watched.uri())
     for version in (1, 2):
@@ -632,7 +636,7 @@ def ticks_of_all(watched: Watched, status: dg.DefaultSensorStatus, **running: bo
     return results
 
 
-def test_sensors_maintain_only_datasets_whose_policies_say_on_if_one_does(watched) -> None:
+def test_running_settings_of_policies_determine_which_datasets_the_sensors_maintain(watched) -> None:
     names = ("on", "silent", "off")
     for name in names:
         watched.fill(4, name=name)

@@ -51,7 +51,7 @@ def waits(watched: Watched, op: str, run_id: str) -> bool:
     return watched.reason.startswith(f"events: waiting for run {run_id} (")
 
 
-def test_a_sensor_that_waited_behind_another_goes_first_and_both_take_turns(watched) -> None:
+def test_a_sensor_that_waited_for_another_goes_first_and_the_two_take_turns(watched) -> None:
     due = {COMPACT: SMALL, DELETIONS: WORN}
     first, second = DELETIONS, COMPACT
     run_id = start(watched, first)
@@ -68,7 +68,7 @@ def test_a_sensor_that_waited_behind_another_goes_first_and_both_take_turns(watc
         first, second = second, first
 
 
-def test_a_sensor_that_nobody_waited_for_requests_its_next_run_at_once(watched) -> None:
+def test_a_sensor_that_no_other_sensor_waited_for_requests_its_next_run_immediately(watched) -> None:
     for _ in range(3):
         run_id = start(watched, DELETIONS)
         commit(watched)
@@ -88,7 +88,7 @@ def test_a_turn_that_is_not_used_ends_after_two_ticks(watched, monkeypatch) -> N
     start(watched, DELETIONS)
 
 
-def test_the_sensor_that_has_waited_longest_goes_first_in_whatever_order_the_ticks_come(watched) -> None:
+def test_the_sensor_that_has_waited_longest_goes_first_regardless_of_the_order_of_ticks(watched) -> None:
     lance.dataset(watched.uri()).create_scalar_index("id", "BTREE")
     watched.fill(4)
     run_id = start(watched, COMPACT)
@@ -108,7 +108,7 @@ def test_the_sensor_that_has_waited_longest_goes_first_in_whatever_order_the_tic
     start(watched, DELETIONS)
 
 
-def test_a_run_that_failed_gives_the_turn_to_the_sensor_that_waited(watched) -> None:
+def test_a_failed_run_passes_the_turn_to_the_sensor_that_waited(watched) -> None:
     run_id = start(watched, DELETIONS)
     assert waits(watched, COMPACT, run_id)
     commit(watched)
@@ -120,7 +120,7 @@ def test_a_run_that_failed_gives_the_turn_to_the_sensor_that_waited(watched) -> 
     start(watched, DELETIONS)
 
 
-def test_a_cleanup_takes_no_turns(watched) -> None:
+def test_a_cleanup_does_not_wait_for_the_turn_of_another_sensor(watched) -> None:
     run_id = start(watched, DELETIONS)
     assert waits(watched, COMPACT, run_id)
     end(watched, run_id)

@@ -259,7 +259,9 @@ def test_the_sensor_waits_for_queued_runs_and_runs_whose_process_is_alive(follow
     assert not is_silent(followed.instance, queued)
 
 
-def test_a_run_without_recent_events_is_waited_for_until_its_maximum_runtime(followed, monkeypatch) -> None:
+def test_the_wait_for_a_run_without_recent_events_is_limited_by_the_maximum_runtime_of_the_run(
+    followed, monkeypatch
+) -> None:
     runs = [
         create_run_for_test(
             followed.instance, "work", status=dg.DagsterRunStatus.STARTED, tags={"dagster/max_runtime": limit}

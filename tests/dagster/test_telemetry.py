@@ -216,13 +216,13 @@ def test_environment_variables_determine_whether_traces_and_metrics_are_exported
         ),
     ],
 )
-def test_an_unsupported_exporter_is_a_warning_and_nothing_is_exported(environment, message, caplog) -> None:
+def test_an_unsupported_exporter_causes_a_warning_and_nothing_is_exported(environment, message, caplog) -> None:
     assert telemetry._exporters(environment) == (None, None)
     (record,) = caplog.records
     assert message in record.getMessage()
 
 
-def test_an_invalid_value_of_opentelemetry_is_a_warning_and_nothing_is_exported(monkeypatch, caplog) -> None:
+def test_an_invalid_setting_of_opentelemetry_causes_a_warning_and_nothing_is_exported(monkeypatch, caplog) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "0")
     telemetry._telemetry.cache_clear()
@@ -236,7 +236,9 @@ def test_an_invalid_value_of_opentelemetry_is_a_warning_and_nothing_is_exported(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_without_the_extra_or_without_a_variable_no_module_of_opentelemetry_sdk_is_imported(is_installed) -> None:
+def test_no_module_of_the_opentelemetry_sdk_is_imported_without_the_extra_or_an_environment_variable(
+    is_installed,
+) -> None:
     program = f"""
     import os, sys, warnings, logging
     if not {is_installed}:

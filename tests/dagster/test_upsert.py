@@ -147,7 +147,7 @@ def test_schema_mode_overwrite_is_refused() -> None:
         DatasetDeclaration(key="u", uri="/u", mode=WriteMode.UPSERT, upsert_by="id", schema_mode=SchemaMode.OVERWRITE)
 
 
-def test_a_run_may_choose_the_mode_and_its_keys(tmp_path, instance) -> None:
+def test_a_run_may_choose_mode_upsert_and_the_keys(tmp_path, instance) -> None:
     users = Users(tmp_path, instance, upsert_by=())
     config = {"mode": "upsert", "upsert_by": ["name"]}
     users.ingest(rows({1: "a", 2: "b"}), config=config)

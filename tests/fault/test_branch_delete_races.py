@@ -208,7 +208,7 @@ def test_an_operation_that_needs_a_branch_being_deleted_is_refused_or_keeps_the_
 @pytest.mark.parametrize(("use", "used"), [(_tag, "t"), (_fork, ("c", None))], ids=["tag", "branch"])
 @pytest.mark.parametrize("stop", LAST_LOOK, ids=["record", "mark"])
 @pytest.mark.sampled(8)
-def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
+def test_a_branch_delete_checks_again_for_users_of_the_branch_after_removing_the_record(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     library: ModuleType,
@@ -263,7 +263,7 @@ def test_a_branch_delete_during_the_creation_of_the_branch_leaves_a_complete_bra
 
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "description stops"])
 @pytest.mark.sampled(1)
-def test_a_deleted_branch_does_not_come_back_with_new_metadata(
+def test_a_metadata_update_during_a_branch_delete_does_not_recreate_the_branch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes_first: bool
 ) -> None:
     pair = (_delete, _describe) if deletes_first else (_describe, _delete)
@@ -282,7 +282,7 @@ def test_two_simultaneous_branch_deletes_remove_the_branch(
         assert lance_core.dataset(outcome.uri).branches.list() == {}, outcome
 
 
-def test_a_killed_branch_delete_restores_the_record_when_the_branch_is_needed(
+def test_a_branch_delete_repeated_after_a_kill_restores_the_record_if_the_branch_is_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reference tags versions of a branch without a record."""

@@ -197,7 +197,9 @@ CHANGES_OF_A_BRANCH = {
 @pytest.mark.parametrize("num_appends", range(3))
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
 @pytest.mark.sampled(8)
-def test_handle_of_a_branch_that_was_recreated_changes_nothing(uri: str, change: str, num_appends: int) -> None:
+def test_change_through_a_stale_handle_of_a_recreated_branch_is_refused(
+    uri: str, change: str, num_appends: int
+) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
@@ -219,7 +221,7 @@ def test_handle_of_a_branch_that_was_recreated_changes_nothing(uri: str, change:
 
 @pytest.mark.parametrize("is_asked", [False, True], ids=["opened", "asked before"])
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
-def test_handle_of_a_branch_that_was_deleted_changes_nothing(uri: str, change: str, is_asked: bool) -> None:
+def test_change_through_a_handle_of_a_deleted_branch_is_refused(uri: str, change: str, is_asked: bool) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")

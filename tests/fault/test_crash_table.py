@@ -105,7 +105,7 @@ def test_an_append_killed_after_writing_its_transaction_leaves_an_orphaned_file(
     _removed_after_a_week(uri, "_transactions", orphan)
 
 
-def test_an_append_killed_after_staging_its_manifest_makes_no_version(uri: str) -> None:
+def test_an_append_killed_after_staging_its_manifest_creates_no_version(uri: str) -> None:
     _killed(uri, _append, "link", manifest_name(2))
     assert _left(uri, "_versions", "#") == [f"{manifest_name(2)}#1"]
     _goes_on(uri, 1, 3)

@@ -113,7 +113,7 @@ def _removed_after_a_week(table: Table) -> None:
     table.open().validate()
 
 
-def test_a_commit_killed_after_staging_its_manifest_makes_no_version(table: Table) -> None:
+def test_a_commit_killed_after_staging_its_manifest_creates_no_version(table: Table) -> None:
     _killed(table, SqlManifests, "reserve")
     assert table.row(2) is None
     _goes_on(table, 1)

@@ -193,7 +193,7 @@ def test_a_lost_version_is_found_and_its_row_in_the_manifest_store_is_removed(tm
     assert table.append() == 2
 
 
-def test_the_doctor_command_repairs_only_with_apply(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_command_repairs_only_with_the_apply_option(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     def shown(*arguments: str) -> str:
         code = cli.main(["doctor", uri, *arguments])
         output = capsys.readouterr().out

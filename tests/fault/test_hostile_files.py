@@ -83,29 +83,29 @@ def test_damaged_file_values_give_values_or_raise_lance_errors(target: Target) -
 
 
 @pytest.mark.soak
-def test_damaged_file_metadata_at_many_bits_mostly_raises_corrupt_data(target: Target) -> None:
+def test_file_metadata_damaged_at_many_bits_mostly_raises_corrupt_data(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 2000), sampled(range(len(target.data)), 1000))
     assert outcomes["corrupt"] > outcomes["other values"]
 
 
 @pytest.mark.soak
-def test_damaged_file_values_at_many_bits_give_values_or_raise_lance_errors(target: Target) -> None:
+def test_file_values_damaged_at_many_bits_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 1000), range(0))
 
 
 @pytest.mark.soak
-def test_damaged_file_metadata_at_every_bit_mostly_raises_corrupt_data(target: Target) -> None:
+def test_file_metadata_damaged_at_every_bit_mostly_raises_corrupt_data(target: Target) -> None:
     outcomes = sweep(target, metadata_bits(target), range(len(target.data)))
     assert outcomes["corrupt"] > outcomes["other values"]
 
 
 @pytest.mark.soak
-def test_damaged_file_values_at_twenty_thousand_bits_give_values_or_raise_lance_errors(target: Target) -> None:
+def test_file_values_damaged_at_twenty_thousand_bits_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20_000), range(0))
 
 
 @pytest.mark.sampled(5)
-def test_damaged_file_values_under_compiled_kernels_give_values_or_raise_lance_errors(
+def test_damaged_file_values_read_with_compiled_kernels_give_values_or_raise_lance_errors(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")

@@ -149,6 +149,6 @@ def test_the_automatic_cleanup_that_is_killed_has_versions_to_remove(tmp_path: P
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [4, 5]
 
 
-def test_recording_of_steps_leaves_the_test_process_unpatched() -> None:
+def test_recording_steps_leaves_the_test_process_unpatched() -> None:
     """Functions are patched only in child processes and during dry runs."""
     assert os.open.__module__ in ("posix", "nt")

@@ -281,7 +281,7 @@ def test_fragment_ids_of_an_overtaken_reservation_are_assigned_to_no_other_write
     assert set(overtaking.added) <= _numbers(lance_core.dataset(uri))
 
 
-def test_overtaken_commit_under_a_lock_is_kept_or_refused(tmp_path) -> None:
+def test_overtaken_commit_with_a_commit_lock_is_kept_or_refused(tmp_path) -> None:
     uri = str(tmp_path / "a-table-under-a-lock")
     OPERATIONS["append"].prepare(uri, {})
     overtaking = Overtaking(uri, {}, 3)

@@ -104,7 +104,7 @@ def test_memory_of_scans_does_not_grow_with_the_table(kind: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_memory_of_merges_grows_little_with_the_table_and_the_source(tmp_path: Path) -> None:
+def test_memory_of_merges_grows_much_less_than_the_table_and_the_source(tmp_path: Path) -> None:
     sizes, peaks = (200 * MiB, 600 * MiB), []
     for size in sizes:
         path = tmp_path / str(size)

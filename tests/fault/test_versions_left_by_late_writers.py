@@ -403,7 +403,7 @@ def test_a_handle_on_the_only_version_left_by_a_cleanup_can_still_be_used(
 @pytest.mark.parametrize("left_at", ["before the listing", "after the listing"])
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("theirs", ["a = 1", "a in (1, 5)"])
-def test_late_delete_is_not_confirmed_by_a_newer_version_that_is_also_late(
+def test_newer_version_that_is_also_late_does_not_prove_presence_of_a_late_delete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str, stable: bool, left_at: str
 ) -> None:
     """Both delete the same row, so that the later version contains the delete, but no version builds on it."""

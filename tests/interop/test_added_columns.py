@@ -39,7 +39,7 @@ def test_added_columns_have_the_same_schema_and_rows_as_in_pylance(tmp_path: Any
 
 @pytest.mark.parametrize("adding", LIBRARIES)
 @pytest.mark.parametrize("continuing", LIBRARIES)
-def test_either_library_appends_deletes_and_compacts_after_a_column_was_added(
+def test_either_library_can_append_delete_and_compact_after_a_column_was_added(
     uri: str, adding: str, continuing: str
 ) -> None:
     lance.write_dataset(ROWS, uri)

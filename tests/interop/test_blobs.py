@@ -97,7 +97,7 @@ def test_blobs_of_every_size_are_stored_inline_packed_or_dedicated(tmp_path, wri
     assert _sidecars(uri) == [(4 << 20) + 1, 64 * 1024 + 1 + 100_000 + (4 << 20)]
 
 
-def test_blob_size_thresholds_of_the_field_decide_the_sidecars(tmp_path) -> None:
+def test_blob_size_thresholds_of_the_field_determine_the_sizes_of_sidecars(tmp_path) -> None:
     values = [b"a" * 10, b"b" * 20, b"c" * 100, b"d" * 50, b"e" * 60, b"f" * 15]
     thresholds = {"inline_size_threshold": 12, "dedicated_size_threshold": 80, "pack_file_size_threshold": 64}
     sizes = []
@@ -109,7 +109,7 @@ def test_blob_size_thresholds_of_the_field_decide_the_sidecars(tmp_path) -> None
     assert sizes == [[15, 20, 50, 60, 100]] * 2
 
 
-def test_the_pack_file_size_argument_limits_shared_sidecars(tmp_path) -> None:
+def test_the_pack_file_size_argument_limits_the_size_of_shared_sidecars(tmp_path) -> None:
     uri = str(tmp_path / "table")
     values = [_bytes(70_000, seed) for seed in range(4)]
     lance_core.write_dataset(_v2(values), uri, blob_pack_file_size_threshold=150_000)
@@ -367,7 +367,7 @@ def test_failed_blob_writes_leave_no_sidecars(tmp_path) -> None:
     assert not [path for path in Path(uri).rglob("*") if path.is_file()]
 
 
-def test_validate_with_a_damaged_or_missing_sidecar_raises(tmp_path) -> None:
+def test_validate_raises_a_typed_error_for_a_damaged_or_missing_sidecar(tmp_path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(_v2(V2_VALUES), uri)
     sidecar = max(Path(uri).glob("data/*/*.blob"), key=lambda path: path.stat().st_size)

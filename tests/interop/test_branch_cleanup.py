@@ -79,7 +79,7 @@ def test_a_branch_cleanup_keeps_versions_used_by_branches_created_from_the_branc
     assert _data_files(branch) == 1
 
 
-def test_a_branch_cleanup_keeps_branches_whose_names_begin_with_its_name(uri: str) -> None:
+def test_a_branch_cleanup_keeps_branches_whose_names_begin_with_the_name_of_the_branch(uri: str) -> None:
     """The reference mistakes ``tree/a/data/data/….lance`` for a file of branch ``a``."""
     for name in ("a/data", "a/b/_indices"):
         lance.dataset(uri).create_branch(name)
@@ -114,7 +114,7 @@ def test_a_cleanup_removes_files_that_only_shallow_clones_use(uri: str, tmp_path
     assert _values(deep) == list(range(10))
 
 
-def test_a_cleanup_of_a_clone_leaves_the_source(uri: str, tmp_path: Path) -> None:
+def test_a_cleanup_of_a_clone_does_not_change_the_source(uri: str, tmp_path: Path) -> None:
     clone = str(tmp_path / "clone")
     lance_core.dataset(uri).shallow_clone(clone, 1)
     lance_core.write_dataset(numbered_rows(0, 1), clone, mode="overwrite")

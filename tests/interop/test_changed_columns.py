@@ -80,7 +80,7 @@ def same(tmp_path: Any) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("columns", DROPS)
 @pytest.mark.sampled(len(DROPS))
-def test_dropped_columns_leave_the_same_table_as_in_pylance(tmp_path: Any, columns: str, version: str) -> None:
+def test_dropping_columns_leaves_the_same_table_as_in_pylance(tmp_path: Any, columns: str, version: str) -> None:
     for name, library in LIBRARIES.items():
         lance.write_dataset(rows(version), tmp_path / name, data_storage_version=version, max_rows_per_file=2)
         library.dataset(tmp_path / name).drop_columns(DROPS[columns])
@@ -91,7 +91,7 @@ def test_dropped_columns_leave_the_same_table_as_in_pylance(tmp_path: Any, colum
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
 @pytest.mark.parametrize("changes", CHANGES)
 @pytest.mark.sampled(len(CHANGES))
-def test_altered_columns_leave_the_same_table_as_in_pylance(
+def test_altering_columns_leaves_the_same_table_as_in_pylance(
     tmp_path: Any, changes: str, stable: bool, version: str
 ) -> None:
     for name, library in LIBRARIES.items():
@@ -285,7 +285,7 @@ def test_either_library_can_append_delete_and_compact_after_columns_were_changed
         }
 
 
-def test_one_member_of_the_items_of_a_list_can_be_dropped(tmp_path: Any) -> None:
+def test_one_member_of_the_structs_in_a_list_can_be_dropped(tmp_path: Any) -> None:
     for version in VERSIONS:
         uri = tmp_path / version
         lance.write_dataset(NO_NULL_STRUCTS, uri, data_storage_version=version)

@@ -55,7 +55,7 @@ def test_a_base_path_inside_a_table_directory_is_refused_when_declared(tmp_path:
     dataset.add_bases([lance_core.DatasetBasePath(str(root / "of my own"), "h")])
 
 
-def test_a_base_path_behind_a_link_into_the_table_is_protected(tmp_path: Path) -> None:
+def test_a_base_path_inside_a_directory_that_the_table_links_to_is_protected(tmp_path: Path) -> None:
     (tmp_path / "disk" / "hot").mkdir(parents=True)
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "data").symlink_to(tmp_path / "disk")

@@ -184,7 +184,7 @@ def test_clones_and_branches_of_old_tables_use_new_manifest_names(tmp_path: Path
         assert [path.name for path in (place / "_versions").glob("*.manifest")] == ["18446744073709551614.manifest"]
 
 
-def test_clones_of_missing_versions_or_to_the_location_of_a_table_are_refused(uri: str, tmp_path: Path) -> None:
+def test_clones_of_missing_versions_and_clones_to_the_location_of_a_table_are_refused(uri: str, tmp_path: Path) -> None:
     ours, place = lance_core.dataset(uri), str(tmp_path / "clone")
     for clone in (ours.shallow_clone, ours.deep_clone):
         with pytest.raises(VersionNotFoundError):

@@ -271,7 +271,7 @@ def test_a_compaction_commit_with_a_conflict_commits_no_group(uri: str) -> None:
     assert numbers(uri) == [0, *range(2, 40)]
 
 
-def test_a_compaction_committed_twice_makes_one_version(uri: str) -> None:
+def test_a_compaction_committed_twice_creates_one_version(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
@@ -458,7 +458,7 @@ def test_a_compaction_keeps_stable_row_ids_and_row_versions(tmp_path) -> None:
     assert found[0][1] == found[1][1]
 
 
-def test_fragments_of_many_shapes_are_compacted_into_one(uri: str) -> None:
+def test_fragments_with_different_columns_deletions_and_files_are_compacted_into_one(uri: str) -> None:
     """Columns added later, dropped, replaced, missing; deletions; several data files in a fragment."""
     make(uri, 20, 20)
     lance.dataset(uri).add_columns({"b": "a * 2"})
@@ -534,7 +534,7 @@ def test_defaults_in_serialized_compaction_tasks_equal_those_of_pylance(uri: str
     assert ours == theirs
 
 
-def test_byte_target_divides_files_and_keeps_large_files(uri: str) -> None:
+def test_byte_target_determines_the_size_of_new_files_and_keeps_files_of_that_size(uri: str) -> None:
     random = np.random.default_rng(1)
     for _ in range(10):
         values = pa.FixedSizeListArray.from_arrays(pa.array(random.random(200 * 128, np.float32)), 128)
@@ -550,7 +550,9 @@ def test_byte_target_divides_files_and_keeps_large_files(uri: str) -> None:
 
 
 @pytest.mark.parametrize("is_configured", [False, True])
-def test_max_bytes_per_file_divides_files_that_later_compactions_keep(uri: str, *, is_configured: bool) -> None:
+def test_max_bytes_per_file_divides_rows_into_files_that_later_compactions_keep(
+    uri: str, *, is_configured: bool
+) -> None:
     one_file = make(uri, *[1000] * 8).get_fragments()[0].data_files()[0].file_size_bytes
     dataset = lance_core.dataset(uri)
     options = {"max_bytes_per_file": one_file * 2, "batch_size": 100}
@@ -567,7 +569,9 @@ def test_max_bytes_per_file_divides_files_that_later_compactions_keep(uri: str, 
 
 
 @pytest.mark.parametrize("threads", [None, 1, 4])
-def test_compaction_tasks_in_threads_keep_sizes_and_order(uri: str, threads: int | None) -> None:
+def test_compaction_gives_the_same_sizes_and_order_of_rows_for_any_number_of_threads(
+    uri: str, threads: int | None
+) -> None:
     make(uri, *[20] * 12)
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=40, num_threads=threads)
     assert (sizes(uri), numbers(uri)) == ([40] * 6, list(range(240)))

@@ -119,7 +119,7 @@ def test_a_computed_column_named_rowid_replaces_the_row_id_column(uri: str) -> N
     _same(lance_core.dataset(uri).to_table(**arguments), lance.dataset(uri).to_table(**arguments))
 
 
-def test_columns_are_computed_by_head_slice_takes_by_row_id_and_reads_of_fragments(uri: str) -> None:
+def test_columns_are_computed_in_head_and_slice_calls_takes_by_row_id_and_fragment_reads(uri: str) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     columns = {"a": "i + 1", "id": "_rowid"}
     _same(ours.head(2, columns=columns), theirs.head(2, columns=columns))

@@ -110,7 +110,7 @@ def test_a_cleanup_keeps_detached_manifests(uri: str) -> None:
     assert f"d{made.version}.manifest" in _names(uri)
 
 
-def test_a_detached_version_is_built_on_the_version_it_was_planned_on(uri: str) -> None:
+def test_a_detached_version_is_based_on_its_read_version(uri: str) -> None:
     """The reference always builds it on the latest version."""
     made = _detached(uri, lance_core, 1)
     for reader in EACH:
@@ -166,7 +166,7 @@ def test_dataset_handle_can_change_the_table_after_a_migration(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("state", ["renamed", "copied"])
-def test_an_interrupted_migration_is_finished_when_repeated_with_the_uri(tmp_path: Path, state: str) -> None:
+def test_an_interrupted_migration_is_finished_when_the_migration_is_repeated_by_uri(tmp_path: Path, state: str) -> None:
     uri = _old(tmp_path)
     directory = Path(uri) / "_versions"
     (directory / V2[2]).write_bytes((directory / "1.manifest").read_bytes())

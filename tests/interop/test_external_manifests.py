@@ -369,7 +369,7 @@ def test_a_branch_is_deleted_with_its_manifest_rows(table: Table) -> None:
         opened().branches.delete("c")
 
 
-def test_a_branch_deleted_by_pylance_frees_its_name_after_another_removal(dynamo: Table) -> None:
+def test_the_name_of_a_branch_deleted_by_pylance_is_free_after_a_second_delete_by_lance_core(dynamo: Table) -> None:
     lance.dataset(dynamo.uri, storage_options=dynamo.options).create_branch("b")
     lance.dataset(dynamo.uri, storage_options=dynamo.options).branches.delete("b")
     assert _branch_rows(dynamo, "b").paths() == {2: V2}

@@ -216,7 +216,7 @@ def test_buffers_and_metadata_may_come_before_the_schema(tmp_path: Path, library
     assert reader.read_all().to_table().equals(ROWS)
 
 
-def test_buffers_without_rows_or_schema_make_no_file(tmp_path: Path) -> None:
+def test_buffers_without_rows_or_schema_create_no_file(tmp_path: Path) -> None:
     writer = LanceFileWriter(str(tmp_path / "f.lance"))
     writer.add_global_buffer(b"one")
     with pytest.raises(InvalidInputError, match="no schema"):

@@ -255,7 +255,7 @@ def test_single_members_of_structs_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_files_with_a_0_3_or_2_0_footer_are_read(tmp_path: Path) -> None:
+def test_files_with_a_footer_of_format_0_3_or_2_0_are_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": [1, None, 3]}))
     content = path.read_bytes()
     assert content[-8:] == b"\0\0\3\0LANC"
@@ -297,7 +297,7 @@ def test_files_with_unusual_section_offsets_and_padding_are_read(tmp_path: Path)
         (pa.field("x", pa.struct([("a", pa.string())]), metadata={"packed": "true"}), [{"a": "x"}], "2.2"),
     ],
 )
-def test_types_that_2_0_cannot_store_are_refused_with_a_suggested_version(
+def test_types_that_format_2_0_cannot_store_are_refused_with_a_suggested_version(
     tmp_path: Path, field: pa.Field, rows: list[object], version: str
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
@@ -318,7 +318,7 @@ def test_types_that_2_0_cannot_store_are_refused_with_a_suggested_version(
         ),
     ],
 )
-def test_packed_structs_that_no_version_can_store_are_refused_in_2_0(
+def test_packed_structs_that_no_version_can_store_are_refused_in_format_2_0(
     tmp_path: Path, field: pa.Field, rows: list[object], words: str
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))

@@ -101,7 +101,7 @@ def test_members_can_be_added_to_structs_in_format_2_2_and_later(
             assert json.dumps(row) == json.dumps(before).replace('"x"}', '"x", "city": null}')
 
 
-def test_values_are_not_added_to_items_of_lists(tmp_path: Path) -> None:
+def test_adding_values_to_items_of_lists_is_refused(tmp_path: Path) -> None:
     """Pylance adds such values, but does not check that the lists are as long as those of the table."""
     rows, _ = STRUCTS["items of a list"]
     dataset = lance_core.write_dataset(rows, tmp_path / "t")

@@ -159,7 +159,7 @@ def test_messages_between_the_steps_of_an_index_update_survive_a_round_trip(plai
     assert StagedIndices.from_json(staged.to_json()) == staged
 
 
-def test_index_of_a_changed_declaration_replaces_the_existing_index(plain) -> None:
+def test_index_built_from_a_changed_declaration_replaces_the_existing_index(plain) -> None:
     update(plain, BTREE)
     declared = (IndexDeclaration(column="id", type=IndexType.BITMAP),)
     (work,) = plan(plain, declared).works

@@ -244,7 +244,7 @@ def test_merges_by_both_libraries_leave_equal_tables(tmp_path: Path, merge: str,
 
 @pytest.mark.parametrize("second", LIBRARIES)
 @pytest.mark.parametrize("first", LIBRARIES)
-def test_libraries_merge_into_one_table_in_turn(tmp_path: Path, first: str, second: str) -> None:
+def test_both_libraries_merge_into_the_same_table_in_turn(tmp_path: Path, first: str, second: str) -> None:
     lance.write_dataset(TABLE, tmp_path, max_rows_per_file=4, enable_stable_row_ids=True)
     upsert(LIBRARIES[first].dataset(tmp_path).merge_insert("a")).execute(SOURCE)
     again = rows(20, 0, 30, 4, add=300)

@@ -165,7 +165,7 @@ def test_complete_source_rows_are_written_only_once(uri: str) -> None:
     assert {path.name for path in Path(uri, "data").iterdir()} == staged
 
 
-def test_only_fragments_with_superfluous_rows_are_rewritten(uri: str) -> None:
+def test_only_new_fragments_with_rows_that_the_merge_does_not_insert_are_rewritten(uri: str) -> None:
     write_table(uri)
     planner = planned(uri, table(36, 57), when_matched="nothing")
     _, writes = prepare(lance_core.dataset(uri), planner)
@@ -198,7 +198,7 @@ def test_source_row_replaces_every_target_row_with_the_same_key(uri: str, stable
     assert content(uri)[0] == content(other)[0]
 
 
-def test_matched_row_fails_the_merge_with_when_matched_fail(uri: str) -> None:
+def test_matched_row_fails_a_merge_whose_when_matched_setting_is_fail(uri: str) -> None:
     write_table(uri)
     with pytest.raises(InvalidMergeError, match="when_matched 'fail' does not allow: id = 30"):
         merge(uri, SOURCES["mixed"], when_matched="fail")

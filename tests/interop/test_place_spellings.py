@@ -58,7 +58,7 @@ def test_a_branch_is_opened_by_any_spelling_of_its_uri(
         assert library.dataset(str(tmp_path / "clone")).to_table().num_rows == 7
 
 
-def test_a_handle_does_not_follow_the_working_directory(
+def test_a_handle_keeps_its_location_when_the_working_directory_changes(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(table)

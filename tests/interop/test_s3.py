@@ -141,7 +141,7 @@ def varied(server: S3Server) -> str:
     ],
 )
 @pytest.mark.sampled(2)
-def test_opening_a_version_by_any_reference_takes_at_most_three_requests(
+def test_opening_a_version_by_each_kind_of_reference_takes_the_expected_number_of_requests(
     server: S3Server, proxy: FaultProxy, varied: str, below: str, version: int | str | None, requests: int
 ) -> None:
     proxy.reset()

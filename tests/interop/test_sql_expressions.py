@@ -90,7 +90,7 @@ def test_expressions_read_each_column_once_and_return_one_column_each() -> None:
     assert found.to_pydict() == {"a": [2, 3], "b": [4, None], "c": [3, None]}
 
 
-def test_expressions_return_as_many_rows_as_the_batch_without_columns_or_rows() -> None:
+def test_expressions_evaluated_on_a_batch_without_columns_or_rows_return_as_many_rows_as_the_batch() -> None:
     schema = schema_from_arrow(ROWS.schema)
     assert SqlExpressions.plan(schema, {"one": "1"}).evaluate([], 3).to_pydict() == {"one": [1, 1, 1]}
     empty = SqlExpressions.plan(schema, {"a": "i + 1"}).evaluate([pa.array([], pa.int64())], 0)

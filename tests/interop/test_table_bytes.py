@@ -52,7 +52,7 @@ def written(module: object, table: pa.Table, uri: Path, version: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", [*DICTIONARIES, *OTHERS])
-def test_data_files_of_2_0_tables_equal_those_of_pylance(tmp_path: Path, name: str) -> None:
+def test_data_files_of_tables_in_format_2_0_equal_those_of_pylance(tmp_path: Path, name: str) -> None:
     table = {**DICTIONARIES, **OTHERS}[name]
     assert written(lance_core, table, tmp_path / "a", "2.0") == written(lance, table, tmp_path / "b", "2.0")
 
@@ -72,7 +72,9 @@ def test_files_with_json_equal_those_of_pylance_except_for_the_order_of_metadata
 
 @pytest.mark.parametrize("name", DICTIONARIES)
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_dictionary_marks_in_table_fields_equal_those_of_pylance(tmp_path: Path, name: str, version: str) -> None:
+def test_table_fields_contain_as_many_dictionary_messages_as_in_pylance(
+    tmp_path: Path, name: str, version: str
+) -> None:
     mark = b"\x42\x00"
     table = DICTIONARIES[name]
     ours, theirs = (written(module, table, tmp_path / module.__name__, version) for module in (lance_core, lance))
@@ -81,7 +83,7 @@ def test_dictionary_marks_in_table_fields_equal_those_of_pylance(tmp_path: Path,
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_a_file_outside_a_table_has_no_dictionary_mark(tmp_path: Path, version: str) -> None:
+def test_a_file_outside_a_table_contains_no_dictionary_message(tmp_path: Path, version: str) -> None:
     path = str(tmp_path / "f.lance")
     with lance_core.LanceFileWriter(path, DICTIONARIES["top"].schema, version=version) as writer:
         writer.write_batch(DICTIONARIES["top"])

@@ -133,7 +133,7 @@ def test_a_table_keeps_its_rows_through_all_operations_of_both_libraries(uri: st
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_takes_projections_and_filters_equal_those_of_pylance(uri: str, version: str) -> None:
+def test_results_of_takes_projections_and_filters_equal_those_of_pylance(uri: str, version: str) -> None:
     lance_core.write_dataset(rows(version, 0, 90), uri, max_rows_per_file=40, data_storage_version=version)
     lance_core.dataset(uri).delete("id = 5 OR id = 41")
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
@@ -211,7 +211,7 @@ def test_tables_with_columns_added_dropped_or_cast_by_pylance_are_read_and_chang
     same(uri, theirs.filter(pa.array([i != 5 for i in range(30)])), version)
 
 
-def test_a_struct_keeps_members_that_were_packed_in_2_0(uri: str) -> None:
+def test_a_struct_keeps_members_that_were_packed_in_format_2_0(uri: str) -> None:
     members = pa.struct([("a", pa.int32()), ("b", pa.float32())])
     fields = [pa.field("p", members, metadata={"packed": "true"}), pa.field("n", pa.int64())]
     data = pa.table(
@@ -313,7 +313,7 @@ def _values(uri: str, library: object) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("creator", [lance_core, lance], ids=["ours", "theirs"])
-def test_table_dictionaries_in_0_1_grow_when_rows_are_appended(uri: str, creator: object) -> None:
+def test_table_dictionaries_in_format_0_1_grow_when_rows_are_appended(uri: str, creator: object) -> None:
     creator.write_dataset(_dictionaries(["x", "y", "x"], [1, 2, 1]), uri, data_storage_version="0.1")
     lance_core.write_dataset(_dictionaries(["z", "x"], [2, 9]), uri, mode="append", max_rows_per_file=1)
     expected = [("x", 1), ("y", 2), ("x", 1), ("z", 2), ("x", 9)]
@@ -482,7 +482,7 @@ def test_file_whose_version_differs_from_the_recorded_version_is_not_committed(u
 
 @pytest.mark.parametrize("rows_per_group", [1, 7, 20, 1024])
 @pytest.mark.sampled(2)
-def test_row_groups_in_0_1_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
+def test_row_groups_in_format_0_1_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
     data = rows("0.1", 0, 50)
     options = {"data_storage_version": "0.1", "max_rows_per_group": rows_per_group}
     lance_core.write_dataset(data, uri, **options)

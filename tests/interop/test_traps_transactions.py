@@ -232,7 +232,7 @@ def test_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
         assert opened.to_table()["a"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
-def test_the_field_id_of_a_removed_column_is_reused(uri: str) -> None:
+def test_the_field_id_of_a_removed_column_is_reused_when_no_data_file_lists_it(uri: str) -> None:
     lance.write_dataset(rows(0, 10), uri)
     lance.dataset(uri).add_columns({"z": "a + 1"})
     dataset = lance_core.dataset(uri)

@@ -251,7 +251,7 @@ def test_updates_of_lance_core_and_pylance_leave_equal_tables(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_libraries_update_one_table_in_turn(tmp_path: Path, layout: str) -> None:
+def test_both_libraries_update_the_same_table_in_turn(tmp_path: Path, layout: str) -> None:
     uri = _table(tmp_path / "t", layout, "2.1")
     for step in range(6):
         library = (lance_core, lance)[step % 2]

@@ -91,7 +91,7 @@ def test_progress_files_show_the_fragment_that_is_being_written(library: ModuleT
 
 
 @EACH
-def test_progress_class_without_effect_does_not_change_the_write(library: ModuleType, tmp_path: Path) -> None:
+def test_progress_class_that_does_nothing_does_not_change_the_write(library: ModuleType, tmp_path: Path) -> None:
     progress = library.progress.NoopFragmentWriteProgress()
     assert library.write_dataset(ROWS, str(tmp_path / "t"), progress=progress).count_rows() == 10
 

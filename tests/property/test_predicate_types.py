@@ -307,7 +307,7 @@ def test_columns_of_any_two_types_compare_as_in_pylance(tables: Pair, left: str)
 
 @pytest.mark.soak
 @pytest.mark.parametrize("left", NAMES)
-def test_columns_of_any_two_types_compare_in_every_way_as_in_pylance(tables: Pair, left: str) -> None:
+def test_columns_of_any_two_types_compare_with_every_operator_as_in_pylance(tables: Pair, left: str) -> None:
     for right, form in itertools.product(NAMES, COMPARISONS):
         tables.check(form.format(left, right), KINDS[left] | KINDS[right])
 

@@ -112,7 +112,7 @@ PARTS = st.lists(st.tuples(st.frozensets(st.integers(0, 90), min_size=1), FORMS)
 
 
 @given(PARTS, st.randoms(use_true_random=False))
-def test_any_legal_row_id_sequence_is_read_and_searched(parts: list[tuple[frozenset[int], str]], rng: Any) -> None:
+def test_any_valid_row_id_sequence_is_read_and_searched(parts: list[tuple[frozenset[int], str]], rng: Any) -> None:
     """The bounds of the segments overlap, as after compactions: part i contains the ids with remainder i."""
     lists = [sorted(each * len(parts) + index for each in ids) for index, (ids, _) in enumerate(parts)]
     segments = [_segment(ids, form) for ids, (_, form) in zip(lists, parts, strict=True)]

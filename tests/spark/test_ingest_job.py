@@ -79,7 +79,7 @@ def assert_untouched(uri: str, version: int, num_files: int) -> None:
 
 
 @pytest.mark.slow
-def test_vector_columns_limits_and_queries_reach_the_writer(ingest, uri) -> None:
+def test_declared_vector_columns_file_limits_and_queries_reach_the_writer(ingest, uri) -> None:
     result = ingest(
         vector_columns={"v": 2},
         max_rows_per_file=1,

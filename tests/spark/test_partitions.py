@@ -124,7 +124,9 @@ def test_rerun_of_one_day_replaces_exactly_its_rows(days: Ingest, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_rerun_of_a_day_without_rows_removes_its_rows_and_then_commits_nothing(days: Ingest, tmp_path: Path) -> None:
+def test_rerun_of_a_day_without_source_rows_removes_the_rows_of_the_day_and_a_second_rerun_commits_nothing(
+    days: Ingest, tmp_path: Path
+) -> None:
     _write_days(tmp_path / "in", range(3), value=1)
     assert days.run("2024-01-01", "2024-01-03").success
     (tmp_path / "in" / "0-3.parquet").unlink()

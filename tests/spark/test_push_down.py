@@ -125,7 +125,7 @@ def test_pushed_filters_select_the_rows_that_spark_selects(
     ],
     ids=str,
 )
-def test_only_exactly_translatable_filters_are_pushed_down(condition: D.Filter, sql: str | None) -> None:
+def test_only_filters_that_can_be_translated_exactly_are_pushed_down(condition: D.Filter, sql: str | None) -> None:
     assert to_sql(condition, TABLE.schema) == sql
 
 

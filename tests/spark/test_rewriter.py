@@ -60,7 +60,7 @@ def test_rewrite_results_come_in_task_order_and_can_be_committed(spark: SparkSes
     assert ids(uri) == sorted(lance.dataset(uri).to_table()["id"].to_pylist())
 
 
-def test_rewrite_executes_only_its_first_task_when_the_time_is_used_up(spark, uri, token) -> None:
+def test_rewrite_executes_only_its_first_task_when_no_time_is_left(spark, uri, token) -> None:
     write_fragments(uri, 10)
     before, tasks = names(uri), plan(uri)
     (result,) = execute_tasks(spark, tasks, dataset_uri=uri, file_token=token, stop_at=0.0)

@@ -46,13 +46,13 @@ def struct(**columns: T.DataType) -> T.StructType:
     ],
     ids=str,
 )
-def test_a_spark_type_becomes_its_arrow_type(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
+def test_a_spark_type_is_converted_to_its_arrow_type(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
     target = plan_target_schema(struct(c=spark_type), {}, None)
     assert target.field("c").type == arrow_type
     assert target.field("c").nullable
 
 
-def test_names_nullability_and_comments_are_kept() -> None:
+def test_column_names_nullability_and_comments_are_kept() -> None:
     frame = T.StructType([T.StructField("id", T.LongType(), False, {"comment": "row number", "other": 1})])
     (field,) = plan_target_schema(frame, {}, None)
     assert (field.name, field.nullable, field.metadata) == ("id", False, {b"comment": b"row number"})
@@ -232,7 +232,7 @@ def test_column_metadata_that_does_not_fit_the_column_is_refused(
         plan_target_schema(frame, {}, None)
 
 
-def test_columns_are_accepted_for_dataset_types_that_spark_reads_as_their_type() -> None:
+def test_a_column_is_accepted_if_spark_reads_the_type_of_the_dataset_as_the_type_of_the_column() -> None:
     existing = pa.schema({"a": pa.uint8(), "v": pa.list_(pa.float16(), 4), "j": pa.json_()})
     frame = struct(a=T.ShortType(), v=T.ArrayType(T.FloatType()), j=T.StringType())
     assert plan_target_schema(frame, {}, existing) == existing

@@ -29,7 +29,7 @@ def test_caller_settings_override_the_defaults(tmp_path: Path) -> None:
     assert merged["spark.sql.warehouse.dir"].startswith(tmp_path.as_uri())
 
 
-def test_a_process_that_does_not_end_is_killed_and_collected() -> None:
+def test_a_process_that_does_not_end_is_killed_and_reaped() -> None:
     program = "import signal\nprint(flush=True)\nsignal.pause()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

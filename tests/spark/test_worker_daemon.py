@@ -72,7 +72,7 @@ def test_a_daemon_that_cannot_preload_falls_back_to_the_daemon_of_pyspark() -> N
 
 
 @pytest.mark.spark
-def test_workers_have_the_modules_of_their_tasks_before_the_first_task(spark: SparkSession) -> None:
+def test_modules_of_the_tasks_are_loaded_in_workers_before_the_first_task(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get(SETTING) == DAEMON_MODULE
 
     def report(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,7 +92,7 @@ def test_workers_have_the_modules_of_their_tasks_before_the_first_task(spark: Sp
     assert f"-m {DAEMON_MODULE}" in rows[0].parent
 
 
-def test_a_session_with_another_python_keeps_the_daemon_of_pyspark(
+def test_a_session_with_another_python_interpreter_keeps_the_daemon_of_pyspark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "python3"

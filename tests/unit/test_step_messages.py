@@ -125,7 +125,7 @@ def changed(document: dict[str, Any], change: Callable[[dict[str, Any], str], No
 
 
 @by_type
-def test_step_message_round_trips(message) -> None:
+def test_step_message_survives_a_round_trip(message) -> None:
     assert type(message).from_json(message.to_json()) == message
 
 

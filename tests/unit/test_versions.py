@@ -50,7 +50,7 @@ def test_file_version_number_pairs_on_disk_are_recognized(pair: tuple[int, int],
 
 
 @pytest.mark.parametrize("version", LanceFileVersion)
-def test_written_file_version_number_pairs_round_trip(version: LanceFileVersion) -> None:
+def test_written_file_version_number_pairs_survive_a_round_trip(version: LanceFileVersion) -> None:
     assert LanceFileVersion.from_pair(*version.footer_pair) is version
     assert LanceFileVersion.from_pair(*version.manifest_pair) is version
 

@@ -115,7 +115,7 @@ def _reads_right(library: object, uri: str, case: Case, x: Sequence[int], *, col
     dataset.validate()
 
 
-def test_archive_names_the_releases_that_wrote_every_case() -> None:
+def test_archive_records_the_releases_that_wrote_each_case() -> None:
     with zipfile.ZipFile(ARCHIVE) as archive:
         names = [name for name in archive.namelist() if name.endswith("case.json")]
         found = [json.loads(archive.read(name)) for name in names]

@@ -58,7 +58,7 @@ def test_every_bfloat16_number_has_the_same_text_and_bytes_as_in_pylance() -> No
         assert ours.as_float() == theirs.as_float() or math.isnan(theirs.as_float())
 
 
-def test_bfloat16_numbers_are_ordered_like_floats() -> None:
+def test_bfloat16_numbers_are_ordered_by_value() -> None:
     one, two, nan = BFloat16(1), BFloat16(2.0), BFloat16(float("nan"))
     assert one < two <= two
     assert two > one >= one

@@ -126,7 +126,7 @@ def test_user_defined_decoders_and_encoders_replace_pillow(monkeypatch) -> None:
         pixels.to_encoded(lambda images: pa.array([b""] * len(images)), pa.large_binary())
 
 
-def test_images_that_do_not_fit_one_tensor_are_refused(tmp_path: Path) -> None:
+def test_images_that_cannot_form_one_tensor_are_refused(tmp_path: Path) -> None:
     for number in (1, 2):
         Image.fromarray(np.zeros((number, 2, 3), np.uint8)).save(tmp_path / f"{number}.png")
     files = ImageURIArray.from_uris(sorted(tmp_path.iterdir())).read_uris()

@@ -135,7 +135,7 @@ def test_orphans_check_applies_the_limit_and_names_the_files(uri) -> None:
     assert check("orphans", uri)[0]
 
 
-def test_old_versions_are_not_orphaned(uri) -> None:
+def test_files_of_old_versions_are_not_reported_as_orphaned(uri) -> None:
     lance_core.write_dataset(pa.table({"id": [1]}), uri, mode="overwrite")
     assert check("orphans", uri, settings={"max_orphan_bytes": 0})[0]
 

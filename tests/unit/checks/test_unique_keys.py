@@ -117,7 +117,7 @@ def test_hashes_that_do_not_fit_into_memory_are_spilled_to_files(uri, monkeypatc
     assert max(map(len, largest)) < 250
 
 
-def test_too_many_candidates_are_counted_by_their_hashes(uri) -> None:
+def test_duplicates_are_counted_by_their_hashes_if_there_are_too_many_candidates(uri) -> None:
     dataset = table(uri, pa.table({"id": [1, 1, 2, 2, 3, 3, 3]}))
     found = find_duplicates(dataset, ["id"], max_candidates=2)
     assert (found.surplus_rows, found.is_exact, len(found.examples)) == (4, False, 2)

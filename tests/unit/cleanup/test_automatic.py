@@ -23,7 +23,9 @@ def test_automatic_cleanup_without_an_interval_is_never_due() -> None:
 @pytest.mark.parametrize(
     ("interval", "versions"), [("0", [1, 2, 3, 4]), ("1", [1, 2, 3, 4]), ("2", [2, 4]), ("+3", [3]), ("20", [])]
 )
-def test_automatic_cleanup_is_due_after_versions_divisible_by_the_interval(interval: str, versions: list[int]) -> None:
+def test_automatic_cleanup_is_due_after_versions_whose_number_is_divisible_by_the_interval(
+    interval: str, versions: list[int]
+) -> None:
     assert [version for version in (1, 2, 3, 4) if _due(version, interval=interval)] == versions
 
 
@@ -57,7 +59,9 @@ def test_automatic_cleanup_keeps_versions_newer_than_ten_minutes_by_default(
 
 
 @pytest.mark.parametrize("values", [{}, {"older_than": "0s"}, {"referenced_branch": "true"}])
-def test_automatic_cleanup_without_a_retention_setting_removes_every_old_version(values: dict[str, str]) -> None:
+def test_automatic_cleanup_without_retention_settings_and_with_min_age_zero_removes_every_old_version(
+    values: dict[str, str],
+) -> None:
     due = _due(1, interval="1", **values)
     assert due is not None
     assert (due.policy.older_than, due.policy.retain_versions) == (None, None)

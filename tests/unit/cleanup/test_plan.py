@@ -423,7 +423,7 @@ def test_manifest_is_kept_when_a_file_of_its_version_cannot_be_removed(
 
 
 @pytest.mark.parametrize("length", [1, 100])
-def test_every_file_of_a_version_that_cannot_be_removed_is_counted_for_any_batch_length(
+def test_every_data_file_that_cannot_be_removed_is_counted_for_any_batch_length(
     uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri, max_rows_per_file=1)
@@ -521,7 +521,9 @@ def test_explain_cleanup_arguments_of_the_wrong_type_raise_invalid_type(
 
 
 @pytest.mark.parametrize("verb", ["cleanup_old_versions", "explain_cleanup_old_versions"])
-def test_cleanup_versions_given_as_a_number_raise_invalid_type(dataset: lance_core.LanceDataset, verb: str) -> None:
+def test_cleanup_with_a_number_as_the_versions_argument_raises_invalid_type(
+    dataset: lance_core.LanceDataset, verb: str
+) -> None:
     with pytest.raises(InvalidTypeError, match="versions must be a list"):
         getattr(dataset, verb)(versions=5)
 

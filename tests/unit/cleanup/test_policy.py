@@ -21,7 +21,7 @@ def _selected(policy: CleanupPolicy, versions: list[int]) -> list[int]:
     return [version for version in versions if rule.selects(version, version * DAY_NS)]
 
 
-def test_cleanup_policy_without_settings_keeps_two_weeks() -> None:
+def test_cleanup_policy_without_settings_keeps_versions_of_the_last_two_weeks() -> None:
     assert CleanupPolicy.of().older_than == timedelta(days=14)
     assert CleanupPolicy.of(retain_versions=1).older_than is None
     assert CleanupPolicy.of(versions=[1]).older_than is None

@@ -57,7 +57,9 @@ def test_rows_with_or_without_an_added_column_can_be_appended(dataset: lance_cor
     assert latest.to_table(columns=["c"])["c"].null_count == 5
 
 
-def test_added_columns_never_get_the_id_of_a_dropped_column(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_added_column_does_not_get_the_id_of_a_dropped_column_with_the_same_name(
+    dataset: lance_core.LanceDataset, uri: str
+) -> None:
     kept = dataset.lance_schema.__class__(fields=dataset.lance_schema.fields[1:])
     lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Project(kept), read_version=1)
     latest = lance_core.dataset(uri)

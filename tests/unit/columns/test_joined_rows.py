@@ -62,7 +62,7 @@ def test_different_keys_with_the_same_hash_are_distinguished(monkeypatch: pytest
     assert index.find(pa.array(["second", "like", "same", "other"])).tolist() == [3, NO_ROW, 4, 1]
 
 
-def test_many_rows_with_the_same_join_key_take_no_more_time_than_distinct_keys() -> None:
+def test_many_rows_with_the_same_join_key_take_no_more_time_than_rows_with_distinct_keys() -> None:
     keys = pa.array(np.zeros(100_000, np.int64))
     assert set(_rows(keys).find(keys).tolist()) == {99_999}
 

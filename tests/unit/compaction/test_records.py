@@ -28,7 +28,7 @@ KINDS = [(CompactionTask, TASK), (CompactionPlan, PLAN), (RewriteResult, RESULT)
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_compaction_records_of_pylance_round_trip(kind: type, document: dict) -> None:
+def test_compaction_records_of_pylance_survive_a_round_trip(kind: type, document: dict) -> None:
     record = kind.from_json(json.dumps(document))
     assert record.read_version == 3
     assert kind.from_json(record.json()) == record
@@ -153,7 +153,7 @@ def test_compaction_task_json_with_an_unsupported_option_is_refused() -> None:
         CompactionTask.from_json(json.dumps({**TASK, "options": {**OPTIONS, "compaction_mode": "ForceBinaryCopy"}}))
 
 
-def test_compaction_metrics_add_up() -> None:
+def test_compaction_metrics_are_added() -> None:
     one = CompactionMetrics(fragments_removed=1, files_added=2)
     assert CompactionMetrics.sum([one, one]) == CompactionMetrics(fragments_removed=2, files_added=4)
     assert CompactionMetrics.sum([]) == CompactionMetrics()

@@ -316,7 +316,7 @@ def test_view_arrays_are_written_like_arrays_that_are_not_views(plain):
     assert decode(pa.list_(plain), encode(lists)).to_pylist() == lists.to_pylist()
 
 
-def test_structs_without_members_round_trip():
+def test_structs_without_members_survive_a_round_trip():
     array = pa.array([{}] * 5, pa.struct([]))
     assert_comes_back(array)
 

@@ -21,7 +21,7 @@ def test_aligned_columns_are_in_schema_order_without_a_copy() -> None:
     assert aligned[0].buffers()[1].address == a.buffers()[1].address
 
 
-def test_aligned_views_and_extensions_become_their_storage_types() -> None:
+def test_alignment_converts_views_and_extensions_to_their_storage_types() -> None:
     schema = pa.schema([("v", pa.string_view()), ("l", pa.list_(pa.binary_view())), ("u", pa.uuid())])
     batch = pa.record_batch(
         [

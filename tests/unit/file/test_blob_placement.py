@@ -199,7 +199,7 @@ def test_blob_descriptors_are_checked_before_they_are_read() -> None:
             load_bytes(_described(rows), read, 100, "f")
 
 
-def test_bytes_array_joins_buffers_and_nulls() -> None:
+def test_bytes_array_contains_the_values_of_all_buffers_and_nulls() -> None:
     buffers = [pa.py_buffer(b"ab"), pa.py_buffer(b"c")]
     valid = np.array([True, True, False, True])
     assert bytes_array(buffers, np.array([2, 0, 0, 1]), valid).to_pylist() == [b"ab", b"", None, b"c"]

@@ -38,7 +38,7 @@ def test_column_metadata_round_trips_through_bytes() -> None:
     assert column.serialize() == BYTES
 
 
-def test_column_metadata_without_pages_round_trips() -> None:
+def test_column_metadata_without_pages_survives_a_round_trip() -> None:
     column = ColumnMetadata(pages=())
     assert column.serialize() == BYTES[:43]
     assert ColumnMetadata.parse(column.serialize(), 0, "f") == column

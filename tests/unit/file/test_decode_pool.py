@@ -77,7 +77,7 @@ def _scan(reader: FileReader) -> bool:
     return pa.Table.from_batches(reader.read_batches(reader.schema.fields)).equals(TABLE)
 
 
-def test_decode_pool_is_shared() -> None:
+def test_decode_pool_is_created_only_once() -> None:
     assert decode_pool() is decode_pool()
 
 

@@ -46,7 +46,7 @@ def _file() -> bytes:
     return bytes(128) + descriptor + column + tables + footer.serialize()
 
 
-def test_describe_file_lists_schema_buffers_and_pages() -> None:
+def test_describe_file_lists_the_schema_the_buffers_and_the_pages() -> None:
     store = MemoryStore()
     store.put("f", _file())
     text = describe_file(FileReader.open(store, "f"))

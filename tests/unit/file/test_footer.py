@@ -59,7 +59,7 @@ def test_footer_with_contradictory_sections_raises_corrupt_data(changes: dict[st
 
 
 @pytest.mark.parametrize("version", [(0, 3), (2, 0)])
-def test_footer_sections_of_2_0_may_be_anywhere(version: tuple[int, int]) -> None:
+def test_footer_sections_of_format_2_0_may_be_anywhere(version: tuple[int, int]) -> None:
     changes = {"column_metadata_offset": 280, "column_table_offset": 20, "global_buffer_table_offset": 0}
     data = replace(FOOTER, **changes).serialize()
     footer = Footer.parse(data[:32] + struct.pack("<HH", *version) + data[36:], FILE_BYTES, "f")
@@ -76,7 +76,7 @@ def test_footer_sections_of_2_0_may_be_anywhere(version: tuple[int, int]) -> Non
         ({"num_global_buffers": 0}, "no global buffer"),
     ],
 )
-def test_footer_of_2_0_with_sections_that_extend_past_the_footer_raises_corrupt_data(
+def test_footer_of_format_2_0_with_sections_that_extend_past_the_footer_raises_corrupt_data(
     changes: dict[str, int], message: str
 ) -> None:
     footer = replace(FOOTER, **changes, version=LanceFileVersion.V2_0)

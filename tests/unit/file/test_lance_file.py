@@ -19,7 +19,7 @@ def path() -> str:
     return f"memory://{uuid.uuid4()}/f.lance"
 
 
-def test_lance_file_round_trips_a_table(path: str) -> None:
+def test_table_survives_a_round_trip_through_a_lance_file(path: str) -> None:
     with LanceFileWriter(path, TABLE.schema) as writer:
         writer.write_batch(TABLE)
         writer.write_batch(TABLE.to_batches()[0])

@@ -53,7 +53,7 @@ def test_offset_blocks_return_the_bytes_of_the_file_with_and_without_a_cache(ran
         assert [each.to_pybytes() for each in found] == [DATA[each.start : each.stop] for each in ranges]
 
 
-def test_offsets_near_offsets_already_read_are_not_read_again() -> None:
+def test_offsets_in_a_block_that_was_already_read_are_not_read_again() -> None:
     reads, cache = Reads(), PageCache[Any]()
     read = keeping_offsets(reads, cache, len(DATA))
     read([_offsets(BLOCK + 16, BLOCK + 32), ByteRange(3, 4)])

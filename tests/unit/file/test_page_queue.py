@@ -39,7 +39,7 @@ def test_pages_are_placed_in_the_order_of_submission(queue):
     assert queue.num_bytes == 0
 
 
-def test_submitting_many_pages_waits_for_the_oldest(queue):
+def test_submitting_too_many_pages_waits_for_the_oldest_page(queue):
     placed = []
     for number in range(9):
         queue.submit(LARGE, lambda number=number: [number], placed.extend)

@@ -18,7 +18,7 @@ PLAIN = pa.table(
 JSON = PLAIN.append_column("j", pa.array(['{"a": 1}', None], pa.json_()))
 
 
-def test_prepared_input_passes_plain_columns_unchanged() -> None:
+def test_prepared_input_returns_plain_columns_unchanged() -> None:
     prepared = PreparedInput(PLAIN.schema)
     stream, [batch] = PLAIN.to_reader(), PLAIN.to_batches()
     assert prepared.reader(stream) is stream

@@ -155,7 +155,7 @@ def test_wrong_file_size_raises_corrupt_data_on_open() -> None:
         FileReader.open(store, "f", num_bytes=num_bytes + 1)
 
 
-def test_metadata_larger_than_the_tail_read_is_read_completely() -> None:
+def test_metadata_larger_than_the_first_read_of_the_file_tail_is_read_completely() -> None:
     table = pa.table({f"column {i:04}": pa.array([i], pa.int32()) for i in range(700)})
     store = _store(table)
     reader = FileReader.open(store, "f")

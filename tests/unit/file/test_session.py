@@ -53,7 +53,7 @@ def test_opening_a_cached_file_again_makes_no_request(version: str) -> None:
     assert opened.memory <= session.size_bytes() <= session.max_bytes
 
 
-def test_open_file_without_a_cache_budget_opens_again() -> None:
+def test_open_file_without_a_cache_budget_opens_the_file_again() -> None:
     store = _store("f")
     num_bytes = _size(store, "f")
     assert UNCACHED.open_file(store, "f", num_bytes=num_bytes) is not UNCACHED.open_file(

@@ -40,6 +40,6 @@ def test_default_column_cache_is_divided_among_the_leaves() -> None:
 
 
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file", "max_rows_per_group", "max_page_bytes"])
-def test_size_of_zero_raises_invalid_input(name: str) -> None:
+def test_write_config_with_a_size_of_zero_raises_invalid_input(name: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         WriteConfig(**{name: 0})

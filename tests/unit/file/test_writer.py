@@ -109,7 +109,7 @@ def test_page_size_counts_only_the_rows_of_a_slice() -> None:
     assert _page_lengths(reader) == [1000]
 
 
-def test_files_of_many_columns_buffer_less_per_column(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_of_many_columns_buffer_less_per_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_core.file.write_config._MAX_COLLECTED_BYTES", 400)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     batches = [pa.record_batch([pa.array(range(5))] * 2, schema=schema) for _ in range(10)]

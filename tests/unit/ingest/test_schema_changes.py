@@ -24,7 +24,7 @@ def test_rows_of_a_new_dataset_keep_their_columns(warehouse) -> None:
     assert (plan.read_version, target) == (0, NUMBER_AND_NAME)
 
 
-def test_mode_add_commits_new_columns_as_nullable_and_plans_on_that_version(warehouse, numbers) -> None:
+def test_mode_add_commits_new_columns_as_nullable_and_plans_the_write_on_the_new_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     found = pa.schema([pa.field("more", pa.int8(), nullable=False, metadata={"comment": "c"}), *NUMBER_AND_NAME])
     plan, target = _fit(warehouse, found, SchemaMode.ADD)
@@ -48,7 +48,7 @@ def test_mode_add_accepts_missing_columns_and_reads_them_as_null(warehouse, numb
     assert warehouse.rows()[-1] == {"id": None, "name": "only a name"}
 
 
-def test_mode_add_requires_the_columns_that_are_not_nullable(warehouse) -> None:
+def test_mode_add_requires_every_column_of_the_dataset_that_is_not_nullable(warehouse) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     lance_core.write_dataset(pa.table({"id": [1], "name": ["a"]}, schema=schema), warehouse.uri)
     with pytest.raises(SchemaMismatchError, match="column 'id' of the dataset is not in the source"):

@@ -37,7 +37,7 @@ def test_first_append_creates_the_dataset(warehouse, numbers) -> None:
     assert ids(warehouse.rows()) == [1, 2, 3]
 
 
-def test_appends_add_versions(warehouse, numbers) -> None:
+def test_each_append_adds_a_version(warehouse, numbers) -> None:
     for value in (1, 2, 3):
         assert warehouse.commit(warehouse.stage(numbers(value))).version == value
     assert ids(warehouse.rows()) == [1, 2, 3]
@@ -156,7 +156,7 @@ def test_create_fails_when_another_writer_created_the_dataset_first(warehouse, n
     assert ids(warehouse.rows()) == [2]
 
 
-def test_overwrites_planned_on_one_version_are_both_committed(warehouse, numbers) -> None:
+def test_overwrites_planned_on_the_same_version_are_both_committed(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     plan = warehouse.plan(WriteMode.OVERWRITE)
     one, two = (warehouse.stage(numbers(value), WriteMode.OVERWRITE, plan=plan) for value in (2, 3))
@@ -405,7 +405,7 @@ def test_two_first_runs_of_different_partitions_are_both_committed(warehouse, nu
     assert ids(warehouse.rows()) == [1, 2]
 
 
-def test_overwrite_partition_without_rows_removes_the_old_rows_and_when_repeated_changes_nothing(
+def test_overwrite_partition_without_rows_removes_the_old_rows_and_a_repetition_changes_nothing(
     warehouse, numbers
 ) -> None:
     warehouse.commit(warehouse.stage(numbers(1, 2)))

@@ -53,7 +53,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return Calls(monkeypatch)
 
 
-def test_put_syncs_the_content_before_the_name_and_then_the_name(calls: Calls, tmp_path: Path) -> None:
+def test_put_syncs_the_content_before_it_names_the_file_and_the_directory_afterward(
+    calls: Calls, tmp_path: Path
+) -> None:
     LocalStore().put(f"{tmp_path}/a", b"x")
     here = [(verb, path.removeprefix(str(tmp_path))[:5]) for verb, path in calls.seen if path.startswith(str(tmp_path))]
     assert here == [("fsync", "/.tmp"), ("name", "/a"), ("fsync", "")]
@@ -136,7 +138,7 @@ def test_files_of_a_change_are_synced_once_and_together_with_its_manifest(
     assert all(call in calls.seen[: calls.seen.index(("fsync", synced[0]))] for call in renamed)
 
 
-def test_files_that_are_not_followed_by_a_commit_are_durable_immediately(calls: Calls, tmp_path: Path) -> None:
+def test_files_of_write_fragments_are_durable_without_a_commit(calls: Calls, tmp_path: Path) -> None:
     [fragment] = lance_core.write_fragments(pa.table({"id": [1]}), str(tmp_path / "t"))
     [written] = [path for path in calls.synced() if path.endswith(".lance")]
     assert written.rpartition("-")[2] == fragment.files[0].path

@@ -93,7 +93,7 @@ def test_bracket_in_a_bucket_name_is_an_ordinary_character(uri: str) -> None:
         ("memory://", "memory:///dataset/tree/b"),
     ],
 )
-def test_uri_of_a_different_path_has_the_same_store_as_the_location(uri: str, other: str) -> None:
+def test_uri_of_a_path_below_a_location_refers_to_the_same_store(uri: str, other: str) -> None:
     place = place_of(uri)
     assert place.uri(f"{place.path}/tree/b") == other
     assert place_of(other).path == f"{place.path}/tree/b"

@@ -32,7 +32,7 @@ def test_only_object_stores_have_the_read_costs_of_a_remote_store():
     assert not MemoryStore().capabilities.read_costs.is_remote
 
 
-def test_limit_of_bytes_read_early_depends_on_the_latency_and_the_number_of_files():
+def test_limit_on_bytes_read_early_depends_on_the_latency_and_the_number_of_files():
     costs = ReadCosts.of_object_store({"read_latency_ms": "10", "read_mb_per_second": "100"})
     mib = 1024 * 1024
     assert costs.batch_bytes == mib

@@ -69,7 +69,7 @@ def test_committed_delete_removes_and_reports_its_rows(uri) -> None:
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == ("run", "step")
 
 
-def test_repeated_delete_keeps_rows_written_since_the_first(uri) -> None:
+def test_repeated_delete_keeps_rows_written_since_the_first_delete(uri) -> None:
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     first = commit_delete(planned, POLICY)

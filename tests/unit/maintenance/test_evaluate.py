@@ -36,7 +36,7 @@ HEALTH = TableHealth(
 OLD = OldVersions(versions=25, removable=(), named=0, too_recent=0, next_at=None)
 
 
-def test_compaction_is_not_due_for_few_small_fragments() -> None:
+def test_compaction_is_not_due_for_only_a_few_small_fragments() -> None:
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=16), HEALTH)
     assert verdict == NotDue("9 small fragments < 16")
 
@@ -122,7 +122,7 @@ def _forecast(**unindexed: tuple[int, int]) -> IndexForecast:
     )
 
 
-def test_index_update_that_is_not_due_names_the_index_of_each_number() -> None:
+def test_explanation_of_an_index_update_that_is_not_due_names_the_index_for_each_number() -> None:
     policy = IndexPolicy(min_unindexed_rows=20, min_unindexed_fragments=4)
     assert evaluate_indices(policy, _forecast(a=(9, 1), b=(5, 3))) == NotDue(
         "a: 9 unindexed rows < 20; b: 3 unindexed fragments < 4"

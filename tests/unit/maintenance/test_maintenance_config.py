@@ -57,6 +57,6 @@ def test_error_about_malformed_duration_text_includes_the_text(text) -> None:
         (timedelta(days=400, microseconds=10), "34560000.00001s"),
     ],
 )
-def test_duration_text_round_trips(duration, text) -> None:
+def test_duration_text_survives_a_round_trip(duration, text) -> None:
     assert duration_text(duration) == text
     assert parse_duration(text) == duration

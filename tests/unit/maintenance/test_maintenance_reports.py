@@ -69,7 +69,7 @@ def test_rewrite_plan_with_a_budget_below_every_task_has_one_task_of_few_fragmen
     assert [[fragment.id for fragment in task.fragments] for task in plan.tasks] == [[0, 1]]
 
 
-def test_rewrite_plan_with_a_budget_is_the_planners_whenever_that_has_a_task(uri) -> None:
+def test_rewrite_plan_with_a_budget_stays_within_the_budget_if_any_task_does(uri) -> None:
     dataset = write_fragments(uri, 9)
     num_bytes = plan_rewrite(dataset, RewriteOperation.COMPACT, OPTIONS).figures.bytes_before // 9
     for fragments, ids_of_tasks in ((1, [[0, 1]]), (2, [[0, 1]]), (3, [[0, 1]]), (4, [[0, 1], [2, 3]])):
@@ -81,7 +81,7 @@ def test_rewrite_plan_with_a_budget_is_the_planners_whenever_that_has_a_task(uri
         assert (text == "") == (figures.rewritten_bytes <= options["max_source_bytes"]) == (fragments > 1)
 
 
-def test_rewrite_plan_with_a_budget_and_no_work_stays_empty(uri) -> None:
+def test_rewrite_plan_with_a_budget_has_no_task_if_there_is_no_work(uri) -> None:
     dataset = write_fragments(uri, 1)
     for operation in RewriteOperation:
         assert plan_rewrite(dataset, operation, {**OPTIONS, "max_source_bytes": 1}).tasks == []

@@ -59,7 +59,7 @@ def test_version_is_removable_only_when_both_retention_settings_allow_it(uri) ->
     assert (by_number.removable, by_number.too_recent, by_number.next_at) == ((1, 2), 0, None)
 
 
-def test_old_versions_report_when_the_next_becomes_eligible(uri) -> None:
+def test_old_versions_report_when_the_next_version_becomes_eligible(uri) -> None:
     found = old_versions(uri, retain_versions=2, older_than=timedelta(days=5, hours=12))
     assert found.removable == (1, 2, 3, 4)
     assert found.next_at == pytest.approx(NOW + DAY / 2)
@@ -107,7 +107,7 @@ def test_version_removed_concurrently_counts_as_old(uri) -> None:
     assert found.removable == (1,)
 
 
-def test_old_versions_reads_few_timestamps_of_many_versions(uri, monkeypatch) -> None:
+def test_search_for_old_versions_reads_only_a_few_of_many_timestamps(uri, monkeypatch) -> None:
     log = lance_core.dataset(uri).log
     asked = []
     store_type = type(log.store)

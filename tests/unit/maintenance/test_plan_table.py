@@ -7,7 +7,7 @@ from datetime import timedelta
 from lance_pipelines.maintenance.plan_table import PlanLine, format_duration, render_plan
 
 
-def test_rendered_plan_shows_before_after_and_change() -> None:
+def test_rendered_plan_shows_values_before_and_after_and_their_change() -> None:
     text = render_plan(
         "compact /lake/t.lance",
         [

@@ -268,7 +268,7 @@ def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_the_second_roun
     assert (report.fragments_removed, report.fragments_added, report.after.fragments) == (30, 1, 1)
 
 
-def test_rewrite_whose_time_is_used_up_commits_one_group_and_reports_the_others(uri) -> None:
+def test_rewrite_that_exceeds_its_maximum_duration_commits_one_group_and_reports_the_others(uri) -> None:
     write_fragments(uri, 6)
     planned = replace(plan(uri), stop_at=0.0)
     written = rewrite_locally(uri, planned.tasks, stop_at=planned.stop_at)
@@ -284,7 +284,7 @@ def test_rewrite_whose_time_is_used_up_commits_one_group_and_reports_the_others(
     check(uri, list(range(60)))
 
 
-def test_lost_groups_are_left_to_the_next_run_when_the_time_is_used_up(uri) -> None:
+def test_groups_with_a_conflict_are_left_to_the_next_run_when_no_time_is_left(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(replace(plan(uri), stop_at=0.0))
     lance_core.dataset(uri).delete("id = 3")
@@ -294,7 +294,7 @@ def test_lost_groups_are_left_to_the_next_run_when_the_time_is_used_up(uri) -> N
     assert unused(uri) == set()
 
 
-def test_lost_group_is_rewritten_although_the_time_is_used_up_if_nothing_else_was_committed(uri) -> None:
+def test_group_with_a_conflict_is_rewritten_although_no_time_is_left_if_no_other_group_was_committed(uri) -> None:
     write_fragments(uri, 2)
     staged = stage(replace(plan(uri), stop_at=0.0))
     lance_core.dataset(uri).delete("id = 3")
@@ -302,7 +302,7 @@ def test_lost_group_is_rewritten_although_the_time_is_used_up_if_nothing_else_wa
     assert (len(outcome.committed), outcome.conflicts, outcome.left, outcome.rounds) == (1, 1, 0, 2)
 
 
-def test_lost_group_that_exceeds_the_budget_is_rewritten_again(uri) -> None:
+def test_group_with_a_conflict_is_rewritten_although_it_exceeds_the_budget(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri, max_source_bytes=1))
     lance_core.dataset(uri).delete("id = 3")

@@ -102,7 +102,7 @@ def test_common_type_of_two_types_is_symmetric(
     assert common_type(left, right) == common_type(right, left) == common
 
 
-def test_arithmetic_type_exists_only_between_numbers() -> None:
+def test_arithmetic_type_exists_only_for_two_numbers() -> None:
     assert arithmetic_type(pa.int8(), pa.int64()) == pa.int64()
     assert arithmetic_type(pa.int64(), pa.uint64()) is None
     assert arithmetic_type(pa.date32(), pa.int64()) is None

@@ -40,7 +40,7 @@ DOCUMENT = {
 
 
 @pytest.mark.parametrize("form", [DOCUMENT, json.dumps(DOCUMENT)], ids=["dictionary", "text"])
-def test_fragment_metadata_json_of_pylance_round_trips(form: object) -> None:
+def test_fragment_metadata_json_of_pylance_survives_a_round_trip(form: object) -> None:
     metadata = FragmentMetadata.from_json(form)
     assert metadata.to_json() == DOCUMENT
     assert (metadata.num_rows, metadata.num_deletions) == (9, 1)
@@ -55,7 +55,7 @@ def test_fragment_metadata_round_trips_through_records() -> None:
     assert fragment_from_record(record) == metadata
 
 
-def test_fragment_with_unknown_file_size_and_base_zero_round_trips() -> None:
+def test_fragment_with_unknown_file_size_and_base_zero_survives_a_round_trip() -> None:
     file = DataFile("x.lance", [0], [0], 2, 2, None, 0)
     record = fragment_to_record(FragmentMetadata(0, [file], 1))
     assert record.files[0].num_bytes == 0

@@ -146,7 +146,7 @@ def test_row_numbers_of_batches_equal_those_of_pylance(rank: int, size: int, tot
     assert len(ours) == len(theirs)
 
 
-def test_batch_sampler_without_rows_is_empty_and_without_a_size_is_refused() -> None:
+def test_batch_sampler_without_rows_is_empty_and_one_without_a_size_is_refused() -> None:
     empty = lance_core.sampler.ShardedFixedBatchSampler(0, 2)
     assert len(empty) == 0
     assert list(empty) == []

@@ -63,7 +63,7 @@ def _dataset(uri: str, store: CountingStore, *files: list[str]) -> lance_core.La
         [["s.t.z"], ["s.x"], ["a"], ["s.t.y"]],
     ],
 )
-def test_structs_split_over_files_are_joined(uri: str, store: CountingStore, files: list[list[str]]) -> None:
+def test_structs_split_across_files_are_joined(uri: str, store: CountingStore, files: list[list[str]]) -> None:
     dataset = _dataset(uri, store, *files)
     dataset.validate()
     assert dataset.to_table(columns=["a", "s"]).equals(ROWS.select(["a", "s"]))

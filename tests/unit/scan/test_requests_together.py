@@ -173,7 +173,7 @@ def test_read_with_a_missing_data_file_raises_not_found(store, dataset):
         store.put(path, content)
 
 
-def test_stream_requests_no_more_than_the_buffer_ahead_of_its_consumer(store, dataset):
+def test_buffer_size_limits_how_far_a_stream_reads_ahead_of_its_consumer(store, dataset):
     dataset.to_table()
     store.reset()
     batches = dataset.to_batches(io_buffer_size=1024 * 1024)

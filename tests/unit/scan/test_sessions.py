@@ -89,7 +89,7 @@ def test_a_second_take_with_the_same_session_sends_fewer_requests(store: Countin
     assert after < sum(len(ranges) for ranges in store.reads)
 
 
-def test_deleted_rows_are_read_once(store: CountingStore) -> None:
+def test_deletion_file_is_read_once_per_session(store: CountingStore) -> None:
     session = Session()
     lance_core.dataset(URI).delete("a % 10 = 3")
     for expected in (1, 0):

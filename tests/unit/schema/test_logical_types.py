@@ -39,7 +39,7 @@ BOTH_WAYS = [
 
 
 @pytest.mark.parametrize(("text", "dtype"), BOTH_WAYS, ids=[text for text, _ in BOTH_WAYS])
-def test_logical_type_strings_round_trip(text: str, dtype: pa.DataType) -> None:
+def test_logical_type_strings_survive_a_round_trip(text: str, dtype: pa.DataType) -> None:
     assert logical_type_of(dtype, "c") == text
     assert leaf_type(text) == dtype
 

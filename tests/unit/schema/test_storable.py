@@ -129,7 +129,7 @@ def test_blob_metadata_on_a_field_of_an_unsupported_type_raises_not_supported(
 
 
 @pytest.mark.parametrize("value", ["true", "false", "0", "", "other"])
-def test_blob_metadata_key_counts_with_any_value(value: str) -> None:
+def test_blob_metadata_key_with_any_value_declares_a_blob_column(value: str) -> None:
     schema = schema_from_arrow(pa.schema([blob(pa.large_binary(), value)]))
     check_storable(schema, LanceFileVersion.V2_1)
     with pytest.raises(UnsupportedVersionError, match="a v1 blob column"):

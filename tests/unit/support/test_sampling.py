@@ -23,5 +23,5 @@ def test_samples_do_not_depend_on_the_order_of_the_cases() -> None:
     assert samples(cases, 8) == samples(dict(reversed(cases.items())), 8)
 
 
-def test_samples_of_few_cases_contain_all_of_them() -> None:
+def test_sample_larger_than_the_number_of_cases_contains_every_case() -> None:
     assert samples(_grid(2, 2), 9) == set(_grid(2, 2))

@@ -94,7 +94,7 @@ def test_failing_commit_lock_raises_storage_error() -> None:
         log.create(NAME, b"x")
 
 
-def test_commit_lock_that_swallows_errors_changes_nothing() -> None:
+def test_commit_lock_that_suppresses_errors_does_not_change_the_outcome() -> None:
     @contextlib.contextmanager
     def swallowing(version: int) -> Iterator[None]:
         with contextlib.suppress(Exception):

@@ -97,7 +97,7 @@ def test_deletion_file_with_flipped_bits_is_read_or_raises_corrupt_data(file_typ
         assert all(left < right for left, right in pairwise(parsed))
 
 
-def test_deletion_file_record_has_its_name_and_round_trips() -> None:
+def test_deletion_file_record_has_its_name_and_survives_a_round_trip() -> None:
     record = DeletionFile(
         file_type=DeletionFileType.BITMAP, read_version=3, id=2**63 + 1, num_deleted_rows=5, base_id=0
     )

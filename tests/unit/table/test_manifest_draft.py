@@ -103,7 +103,7 @@ def test_manifest_draft_copies_every_setting_of_the_previous_version() -> None:
     assert made.message.data_format == previous.message.data_format
 
 
-def test_manifest_draft_sets_its_own_version_tag_and_transaction() -> None:
+def test_manifest_draft_does_not_copy_the_version_the_tag_or_the_transaction() -> None:
     previous = _previous(
         tag="old",
         version_aux_data=9,

@@ -43,7 +43,7 @@ def test_contradictory_column_indices_raise_corrupt_data(changes: dict[str, obje
         data_file(**changes).columns()
 
 
-def test_data_files_of_0_1_list_fields_without_column_indices() -> None:
+def test_data_files_in_format_0_1_list_fields_without_column_indices() -> None:
     legacy = LanceFileVersion.V0_1
     assert data_file(field_ids=(3, 5, 4), column_indices=(), file_version=legacy).columns() == {3: 0, 5: 2, 4: 1}
     # The first field has a new id now.

@@ -48,7 +48,7 @@ def check_search(segment: pb_rowids.U64Segment, numbers: np.ndarray) -> None:
         (np.array([0, 2**63], np.uint64), "sorted_array"),
     ],
 )
-def test_row_id_segment_uses_the_smallest_form_and_round_trips(numbers: np.ndarray, form: str) -> None:
+def test_row_id_segment_uses_the_smallest_form_and_survives_a_round_trip(numbers: np.ndarray, form: str) -> None:
     segment = encode_segment(numbers)
     assert segment.WhichOneof("segment") == form
     assert unpacked(segment) == numbers.tolist()
@@ -62,7 +62,7 @@ def test_row_id_arrays_use_the_smallest_possible_width() -> None:
 
 
 @pytest.mark.parametrize(("span", "width"), [(2**32 - 1, "u32_array"), (2**32, "u64_array"), (2**32 + 1, "u64_array")])
-def test_row_ids_with_the_largest_offset_round_trip(span: int, width: str) -> None:
+def test_row_ids_with_the_largest_offset_survive_a_round_trip(span: int, width: str) -> None:
     numbers = np.array([7 + span, 9, 7], np.uint64)
     segment = encode_segment(numbers)
     assert segment.array.WhichOneof("array") == width

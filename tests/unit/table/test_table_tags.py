@@ -67,7 +67,7 @@ def test_tag_time_outside_the_calendar_because_of_its_time_zone_raises_corrupt_d
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
-def test_tag_times_at_the_ends_of_the_calendar_round_trip(time: str) -> None:
+def test_tag_times_at_the_ends_of_the_calendar_survive_a_round_trip(time: str) -> None:
     data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
     record = TagRecord.parse(data, "x")
     assert TagRecord.parse(record.to_json(), "x") == record

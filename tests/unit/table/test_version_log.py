@@ -144,7 +144,7 @@ def test_lexically_ordered_store_is_listed_only_as_far_as_necessary() -> None:
     assert len(seen) == 4
 
 
-def test_absence_of_newer_versions_is_checked_again_without_lexical_listing(
+def test_absence_of_newer_versions_is_checked_again_if_listings_are_not_in_lexical_order(
     log: VersionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _make(log, 1, 2)

@@ -96,7 +96,7 @@ OVERLAY = pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_
         DataOverlay(groups=(OverlayGroup(fragment_id=1, overlays=(OVERLAY, OVERLAY)),)),
     ],
 )
-def test_column_transactions_round_trip(operation: Operation) -> None:
+def test_column_transactions_survive_a_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
@@ -452,7 +452,7 @@ def test_update_with_unassigned_row_ids_is_refused() -> None:
 # ── DataReplacement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_replacing_file_replaces_the_file_with_the_same_fields() -> None:
+def test_replacement_file_replaces_the_file_with_the_same_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES)
     result = sealed(_replacing(0, _file("new", 1, num_bytes=7)).apply(on(current)))
@@ -469,7 +469,7 @@ def test_rows_of_a_replaced_file_count_as_updated() -> None:
     ]
 
 
-def test_data_replacement_adds_a_file_for_a_column_without_one() -> None:
+def test_data_replacement_adds_a_file_for_a_column_without_a_file() -> None:
     result = sealed(_replacing(0, _file("new", 1)).apply(on(table(with_files(part(0), column_file("one", 0))))))
     assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
 
@@ -498,7 +498,7 @@ def test_data_replacement_adds_a_file_for_a_column_without_one() -> None:
         (_replacing(0, _file("n", 0, 1, base_id=4)), InvalidInputError, "base path 4"),
     ],
 )
-def test_replacing_files_that_match_no_field_are_refused(
+def test_replacement_files_that_match_no_field_are_refused(
     operation: DataReplacement, kind: type[LanceError], match: str
 ) -> None:
     with pytest.raises(kind, match=match):

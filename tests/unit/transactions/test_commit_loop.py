@@ -99,7 +99,7 @@ def test_commit_to_a_table_dropped_during_its_checks_raises_not_found(table: Mem
         table.commit(append(fragment(), read_version=0))
 
 
-def test_transaction_file_without_a_version_is_not_an_earlier_commit(table: MemoryTable) -> None:
+def test_transaction_file_without_a_version_does_not_count_as_an_earlier_commit(table: MemoryTable) -> None:
     ours = append(fragment(), read_version=0)
     table.store.inner.put(table.log.transaction_path(ours.file_name), ours.serialize())
     outcome = table.commit(ours, is_first_try=False)
@@ -132,7 +132,7 @@ def test_change_without_files_is_committed_after_a_cleanup(table: MemoryTable) -
     assert isinstance(table.commit(empty, is_first_try=False), Committed)
 
 
-def test_index_over_a_version_that_was_cleaned_up_is_refused(table: MemoryTable) -> None:
+def test_index_built_on_a_version_that_was_cleaned_up_is_refused(table: MemoryTable) -> None:
     ours = index_over(table)
     commit_some(table, 2)
     table.clean_up()
@@ -140,7 +140,9 @@ def test_index_over_a_version_that_was_cleaned_up_is_refused(table: MemoryTable)
         table.commit(ours)
 
 
-def test_index_over_a_version_that_was_cleaned_up_may_have_been_committed_before(table: MemoryTable) -> None:
+def test_repeated_commit_of_an_index_built_on_a_version_that_was_cleaned_up_finds_the_first_commit(
+    table: MemoryTable,
+) -> None:
     ours = index_over(table)
     assert isinstance(table.commit(ours), Committed)
     table.clean_up()
@@ -350,7 +352,7 @@ def test_first_version_of_a_clone_is_not_searched_for_an_earlier_commit(table: M
     assert clone.commit(Transaction(read_version=1, operation=operation), template=template) == TableExists(1)
 
 
-def test_version_with_the_same_number_in_the_other_naming_scheme_withdraws_the_commit() -> None:
+def test_commit_is_withdrawn_if_the_other_naming_scheme_has_a_version_with_the_same_number() -> None:
     table = MemoryTable(ManifestNaming.V1)
     first, ours = table.latest(), appended(table)
     theirs = table.log.path(ManifestName(2, ManifestNaming.V2))

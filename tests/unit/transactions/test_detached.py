@@ -55,7 +55,7 @@ def failing(method: str, part: str, when: When) -> object:
     return fault
 
 
-def test_detached_version_is_outside_the_lineage(made: Table) -> None:
+def test_detached_version_is_outside_the_history_of_the_branch(made: Table) -> None:
     outcome = made.detach(append(fragment(), read_version=1))
     assert isinstance(outcome, Committed)
     assert outcome.manifest.version == NUMBER

@@ -65,17 +65,19 @@ def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ..
 
 @pytest.mark.parametrize("own", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 @pytest.mark.parametrize("added", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
-def test_data_files_of_all_versions_except_0_1_can_be_mixed(own: LanceFileVersion, added: LanceFileVersion) -> None:
+def test_data_files_of_all_format_versions_except_0_1_can_be_mixed(
+    own: LanceFileVersion, added: LanceFileVersion
+) -> None:
     _check_fragments(fragment(file_version=added), file_version=own)
 
 
-def test_new_files_of_0_1_list_the_lowest_field_first() -> None:
+def test_new_files_in_format_0_1_list_the_lowest_field_first() -> None:
     legacy = LanceFileVersion.V0_1
     with pytest.raises(InvalidInputError, match=r"must list its lowest field id first, found \[1, 0\]"):
         _check_fragments(fragment(field_ids=(1, 0), file_version=legacy, column_indices=()), file_version=legacy)
 
 
-def test_data_files_of_0_1_without_column_indices_are_accepted() -> None:
+def test_data_files_in_format_0_1_without_column_indices_are_accepted() -> None:
     _check_fragments(
         fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1
     )

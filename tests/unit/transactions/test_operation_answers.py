@@ -252,13 +252,13 @@ def test_data_replacement_lists_the_files_that_it_adds() -> None:
     assert (changed.id, [file.path for file in changed.files]) == (1, ["n"])
 
 
-def test_replacing_file_may_lie_in_another_base() -> None:
+def test_replacement_file_may_be_in_another_base() -> None:
     current = table(part(0), base_paths=[pb_table.BasePath(id=4, path="/other")])
     (changed,) = sealed(replacing(0, 0, 1, base_id=4).apply(on(current))).fragments
     assert [(file.path, file.base_id) for file in changed.files] == [("n", 4)]
 
 
-def test_replacing_file_with_fields_that_are_stored_partly_elsewhere_is_refused() -> None:
+def test_replacement_file_with_fields_that_are_partly_stored_elsewhere_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="with exactly the fields"):
         replacing(0, 1, 2).apply(on(table(part(0), schema=WIDE)))
 

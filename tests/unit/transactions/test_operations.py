@@ -78,7 +78,7 @@ _INDEX = Pb.Rewrite.RewrittenIndex(new_index_version=3)
         ),
     ],
 )
-def test_delete_rewrite_and_config_transactions_round_trip(operation: Operation) -> None:
+def test_delete_rewrite_and_config_transactions_survive_a_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
@@ -160,7 +160,7 @@ def test_rewrite_of_only_deleted_rows_produces_no_fragment() -> None:
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
-def test_rewritten_fragment_without_live_rows_may_already_be_removed() -> None:
+def test_rewritten_fragment_without_live_rows_may_already_have_been_removed() -> None:
     gone, kept = _part(0, deleted=10), _part(1)
     made = sealed(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
     assert [each.id for each in made.fragments] == [2]
@@ -265,7 +265,7 @@ def test_operations_on_tables_with_unknown_writer_flags_are_refused(operation: O
 
 
 @pytest.mark.parametrize("flags", [(1 << 20, 0), (0, 1 << 20)])
-def test_restore_from_or_over_unknown_features_is_refused(flags: tuple[int, int]) -> None:
+def test_restore_of_or_over_a_version_with_unknown_features_is_refused(flags: tuple[int, int]) -> None:
     current, source = (_table(writer_feature_flags=each) for each in flags)
     with pytest.raises(UnsupportedFeatureFlagError):
         Restore(version=3).apply(on(current, source))

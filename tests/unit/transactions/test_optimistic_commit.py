@@ -261,7 +261,7 @@ def test_commit_that_loses_to_a_conflicting_version_is_refused(table: Table) -> 
     assert transaction.file_name not in table.transaction_files()
 
 
-def test_commit_that_loses_every_race_ends_in_contention(table: Table) -> None:
+def test_commit_that_loses_every_race_reports_contention(table: Table) -> None:
     _before_create(table, lambda: table.made(append(fragment(), read_version=0)), times=100)
     transaction = append(fragment(), read_version=1)
     assert table.commit(transaction, max_retries=4) == Contended(5)
@@ -463,7 +463,7 @@ def test_unknown_operations_conflict(table: Table) -> None:
     assert outcome.verdict is Verdict.RETRYABLE
 
 
-def test_transactions_kept_only_as_files_are_read(table: Table) -> None:
+def test_transactions_stored_only_as_files_are_read(table: Table) -> None:
     transaction = append(fragment(), read_version=1)
     table.made(transaction)
     manifest = table.log.read_version(2)

@@ -298,7 +298,9 @@ def _lose_the_answer(table: Table, meanwhile: Callable[[], object], *, says_exis
 
 
 @pytest.mark.parametrize(("says_exists", "in_flight"), [(False, False), (False, True), (True, False)])
-def test_lost_response_about_a_cleaned_up_version_is_an_unknown_outcome(says_exists: bool, in_flight: bool) -> None:
+def test_commit_with_a_lost_response_whose_version_was_cleaned_up_has_an_unknown_outcome(
+    says_exists: bool, in_flight: bool
+) -> None:
     table = Table()
     ours = _append(table)
     _lose_the_answer(table, lambda: _overtake(table, 2), says_exists=says_exists, in_flight=in_flight)
@@ -307,7 +309,7 @@ def test_lost_response_about_a_cleaned_up_version_is_an_unknown_outcome(says_exi
     assert table.versions() == [4]
 
 
-def test_out_of_order_version_leaves_the_outcome_of_a_lost_response_unknown() -> None:
+def test_out_of_order_version_leaves_the_outcome_of_a_commit_with_a_lost_response_unknown() -> None:
     table = Table()
     ours, late = _append(table), _append(table)
 
@@ -375,7 +377,9 @@ def test_undone_restore_is_never_built_upon(change: str) -> None:
 
 
 @pytest.mark.parametrize("change", [_replace_rows, lambda table: _restore_of(table, 2)])
-def test_restore_of_a_cleaned_up_version_can_be_replaced(change: Callable[[Table], Transaction]) -> None:
+def test_replacement_or_restore_is_committed_after_a_restore_of_a_version_that_is_cleaned_up(
+    change: Callable[[Table], Transaction],
+) -> None:
     table = Table()
     others: list[CommitOutcome] = []
     outcome = _restore_what_is_cleaned_up(table, lambda: others.append(table.commit(change(table))))
@@ -384,7 +388,7 @@ def test_restore_of_a_cleaned_up_version_can_be_replaced(change: Callable[[Table
     assert table.latest() == others[0].manifest
 
 
-def test_restore_is_built_upon_after_its_source_is_cleaned_up() -> None:
+def test_append_is_committed_after_a_restore_whose_source_is_cleaned_up() -> None:
     table = Table()
     assert isinstance(table.commit(_restore_of(table, 1)), Committed)
     table.clean_up()
@@ -393,7 +397,7 @@ def test_restore_is_built_upon_after_its_source_is_cleaned_up() -> None:
 
 @pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
 @pytest.mark.parametrize("change", CHANGES)
-def test_removed_versions_are_retryable_unless_the_commit_may_own_them(
+def test_conflict_with_removed_versions_is_retryable_unless_an_earlier_attempt_may_have_created_one(
     change: str, is_first_try: bool, verdict: Verdict
 ) -> None:
     table = Table()

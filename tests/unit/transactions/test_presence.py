@@ -112,7 +112,7 @@ def settings_only(lineage: Lineage, count: int) -> tuple[Transaction, list[Manif
     return ours, versions
 
 
-def test_chain_of_consecutive_versions_proves_presence_of_the_first(lineage: Lineage) -> None:
+def test_chain_of_consecutive_versions_proves_presence_of_the_first_version(lineage: Lineage) -> None:
     ours, (made, *newer) = settings_only(lineage, 3)
     assert find_presence(lineage.log, ours, made, lineage.start, [*map(lineage.name, newer)]) is Presence.PRESENT
 
@@ -230,14 +230,14 @@ def test_overlay_file_proves_presence_of_the_version_that_added_it(lineage: Line
 # ── Deleted rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_later_delete_with_the_same_rows_proves_presence_of_the_earlier(lineage: Lineage) -> None:
+def test_later_delete_with_the_same_rows_proves_presence_of_the_earlier_delete(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 1, 2)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
 
 
-def test_later_delete_without_the_same_rows_disproves_presence(lineage: Lineage) -> None:
+def test_later_delete_without_the_same_rows_disproves_presence_of_the_earlier_delete(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 2)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT

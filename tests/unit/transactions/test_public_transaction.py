@@ -97,7 +97,7 @@ INDEX = lance_core.Index(
     ],
     ids=lambda operation: type(operation).__name__,
 )
-def test_public_operations_round_trip(operation: LanceOperation.BaseOperation) -> None:
+def test_public_operations_survive_a_round_trip(operation: LanceOperation.BaseOperation) -> None:
     transaction = Transaction(4, operation, transaction_properties={"by": "me"})
     core = transaction_to_core(transaction)
     assert transaction_from_core(CoreTransaction.parse(core.serialize(), "t")) == transaction

@@ -92,7 +92,7 @@ def test_version_that_no_longer_exists_is_not_held(log: VersionLog) -> None:
         assert log.held_versions(time.time()) == set()
 
 
-def test_only_a_version_of_the_transaction_is_withdrawn(log: VersionLog) -> None:
+def test_only_a_version_created_by_the_transaction_is_withdrawn(log: VersionLog) -> None:
     theirs = append(fragment(), read_version=1)
     assert not withdraw_version(log, FIRST, theirs)
     assert [name.version for name in log.newer_than(0)] == [1, 2]

@@ -56,7 +56,7 @@ def test_appends_with_a_dropped_or_renamed_column_are_committed(uri: str) -> Non
         assert (table["k"].to_pylist(), table["z"].to_pylist()) == ([0, 1, 2, 9, 9], [None] * 5)
 
 
-def test_only_reused_field_ids_of_new_rows_are_detected(uri: str) -> None:
+def test_reused_field_ids_are_detected_only_for_appended_fragments(uri: str) -> None:
     versions = [lance_core.dataset(uri, version=version).manifest for version in (1, 2)]
     fragment = versions[1].fragments[0]
     watch = ReusedFields(Append(fragments=(fragment,)))

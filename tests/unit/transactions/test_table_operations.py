@@ -41,7 +41,7 @@ def _absorbed(generation: int, shard: bytes = b"s") -> pb_table.CompactedSsTable
         UpdateMemWalState(absorbed_tables=(_absorbed(3),)),
     ],
 )
-def test_table_transactions_round_trip(operation: Operation) -> None:
+def test_table_transactions_survive_a_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 

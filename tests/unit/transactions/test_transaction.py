@@ -35,7 +35,7 @@ def test_every_operation_of_the_transaction_message_is_executable() -> None:
         ),
     ],
 )
-def test_append_and_overwrite_transactions_round_trip(operation: Append | Overwrite) -> None:
+def test_append_and_overwrite_transactions_survive_a_round_trip(operation: Append | Overwrite) -> None:
     transaction = Transaction(read_version=3, operation=operation, uuid=UUID, properties={"by": "me"})
     assert Transaction.parse(transaction.serialize(), "t") == transaction
     assert transaction.file_name == f"3-{UUID}.txn"
@@ -132,6 +132,6 @@ def test_overwrite_of_a_table_that_never_reuses_field_ids_assigns_new_field_ids(
     assert _commit(renewed, current).message.max_allocated_field_id == 7
 
 
-def test_new_fragments_of_a_transaction_have_no_id() -> None:
+def test_new_fragments_of_a_transaction_have_id_0() -> None:
     message = pb_transaction.Transaction.FromString(append(fragment(), read_version=1).serialize())
     assert [each.id for each in message.append.fragments] == [0]

@@ -165,7 +165,7 @@ def test_replacement_concurrent_with_another_change_has_the_result_of_both_in_su
     assert len([path for path in _files(store) if "/data/" in path]) >= len(referenced)
 
 
-def test_replacement_that_is_planned_repeatedly_writes_new_rows_and_searches_fragments_once(
+def test_replacement_that_is_planned_repeatedly_writes_new_rows_once_and_searches_each_fragment_once(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched, rivals = [], 3

@@ -67,7 +67,7 @@ def test_dataset_handle_can_be_the_destination_of_a_write(uri: str) -> None:
         lance_core.write_dataset(ROWS, handle, mode="overwrite")
 
 
-def test_append_without_rows_makes_a_version_without_a_new_fragment(uri: str) -> None:
+def test_append_without_rows_creates_a_version_without_a_new_fragment(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     appended = lance_core.write_dataset(ROWS.slice(0, 0), uri, mode="append")
     assert (appended.version, len(appended.get_fragments())) == (2, 1)
@@ -245,7 +245,7 @@ def test_write_fragments_without_rows_returns_no_fragments(uri: str) -> None:
     assert lance_core.write_fragments(ROWS.slice(0, 0), uri) == []
 
 
-def test_file_token_ends_every_written_file_name(uri: str, store: CountingStore) -> None:
+def test_every_written_file_name_ends_with_the_file_token(uri: str, store: CountingStore) -> None:
     token = "0123456789abcdef"
     fragments = lance_core.write_fragments(ROWS, uri, max_rows_per_file=1, file_token=token)
     assert len(fragments) == 3

@@ -55,7 +55,7 @@ def test_flat_bitmaps_start_at_a_byte_boundary_in_every_chunk():
 
 
 @pytest.mark.parametrize(("bits", "num_values"), [(1, 5000), (8, 4097), (128, 1025), (24, 70)])
-def test_flat_encoding_round_trips(bits, num_values):
+def test_flat_encoding_survives_a_round_trip(bits, num_values):
     data = np.random.default_rng(bits).integers(0, 256, -(-num_values * bits // 8), np.uint8)
     encoded = ENCODER.mini_block("flat", FixedWidthBlock(num_values, bits, data), 64)
     assert encoded.num_values.tolist() == [64] * (num_values // 64) + [num_values % 64][: num_values % 64]
@@ -87,7 +87,7 @@ def test_variable_encoding_writes_the_specified_bytes_except_for_padding():
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("num_strings", [1, 7, 8, 9, 100])
-def test_variable_encoding_round_trips(dtype, num_strings):
+def test_variable_encoding_survives_a_round_trip(dtype, num_strings):
     strings = [b"x" * (i * 7 % 23) for i in range(num_strings)]
     block = string_block([b"skipped", *strings], dtype).slice(1, num_strings + 1)
     encoded = ENCODER.mini_block("variable", block, 8)
@@ -98,7 +98,7 @@ def test_variable_encoding_round_trips(dtype, num_strings):
     ("offsets", "message"),
     [((8, 20), "decrease or extend past"), ((12, 11), "decrease or extend past"), ((4, 9), "decrease or extend past")],
 )
-def test_variable_encoding_with_bad_offsets_raises_corrupt_data(offsets, message):
+def test_variable_encoding_with_invalid_offsets_raises_corrupt_data(offsets, message):
     with pytest.raises(CorruptDataError, match=message):
         DECODER.mini_block(variable(), chunks_of((struct.pack("<2I", *offsets) + b"abc",), num_values=[1]))
 
@@ -115,7 +115,7 @@ def test_variable_chunk_shorter_than_its_offsets_raises_corrupt_data():
         (64, struct.pack("<2Q3Q", 64, 40, 0, 2, 3) + b"abc"),
     ],
 )
-def test_variable_block_round_trips(bits, block):
+def test_variable_block_survives_a_round_trip(bits, block):
     decoded = DECODER.block(variable(bits), Chunks.single(as_bytes(block), 2))
     assert strings_of(decoded) == [b"ab", b"c"]
     encoding, data = ENCODER.block("variable", string_block([b"ab", b"c"], np.dtype(f"i{bits // 8}")))
@@ -125,7 +125,7 @@ def test_variable_block_round_trips(bits, block):
 @pytest.mark.parametrize(
     "block", [struct.pack("<2I2I", 32, 99, 0, 2), struct.pack("<2I2I", 32, 16, 0, 2), struct.pack("<I", 32)]
 )
-def test_variable_block_with_bad_positions_raises_corrupt_data(block):
+def test_variable_block_with_invalid_positions_raises_corrupt_data(block):
     with pytest.raises(CorruptDataError):
         DECODER.block(variable(), Chunks.single(as_bytes(block), 1))
 
@@ -137,7 +137,7 @@ def test_variable_block_with_bad_positions_raises_corrupt_data(block):
 @pytest.mark.parametrize(
     "counts", [[1025], [1100], [1500], [2000], [1024], [7], [512, 512, 30], [3000, 1, 0, 1024, 65]]
 )
-def test_out_of_line_bitpacking_round_trips(packed_bits, counts):
+def test_out_of_line_bitpacking_survives_a_round_trip(packed_bits, counts):
     rng = np.random.default_rng(packed_bits)
     values = rng.integers(0, 1 << packed_bits, sum(counts)).astype(np.uint16)
     encoding, segments = encode_blocks(values, np.array(counts), packed_bits)
@@ -145,7 +145,7 @@ def test_out_of_line_bitpacking_round_trips(packed_bits, counts):
     assert (block.data.view(np.uint16) == values).all()
 
 
-def test_out_of_line_bitpacking_packs_the_tail_only_when_that_is_smaller():
+def test_out_of_line_bitpacking_packs_the_tail_only_when_the_packed_tail_is_smaller():
     def num_bytes(count):
         return encode_blocks(np.ones(count, np.uint16), np.array([count]), 1)[1].num_bytes
 
@@ -187,7 +187,7 @@ def test_inline_bitpacking_widths_may_differ_between_chunks(bits):
 
 
 @pytest.mark.parametrize("chunk", [b"", b"\x09" + bytes(8 * 128), b"\x03" + bytes(3 * 128 - 1)])
-def test_inline_bitpacking_with_a_bad_width_or_size_raises_corrupt_data(chunk):
+def test_inline_bitpacking_with_an_invalid_width_or_size_raises_corrupt_data(chunk):
     encoding = Encoding(inline_bitpacking=pb21.InlineBitpacking(uncompressed_bits_per_value=8))
     with pytest.raises(CorruptDataError):
         DECODER.mini_block(encoding, chunks_of((chunk,), num_values=[5]))
@@ -209,7 +209,7 @@ def test_rle_block_starts_with_a_size():
 
 
 @pytest.mark.parametrize("block", [struct.pack("<Q2H2B", 5, 7, 8, 2, 1), struct.pack("<Q", 1 << 63), b"\0\0"])
-def test_rle_block_with_a_bad_size_raises_corrupt_data(block):
+def test_rle_block_with_an_invalid_size_raises_corrupt_data(block):
     with pytest.raises(CorruptDataError):
         DECODER.block(RLE, Chunks.single(as_bytes(block), 3))
 
@@ -250,7 +250,7 @@ def test_general_compression_compresses_full_zip_values_one_by_one():
     assert strings_of(DECODER.per_value(encoding, string_block(packed))) == raw
 
 
-def test_general_compression_with_broken_frames_raises_corrupt_data():
+def test_general_compression_with_malformed_frames_raises_corrupt_data():
     scheme = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_LZ4)
     encoding = Encoding(general=pb21.General(compression=scheme, values=flat(8)))
     with pytest.raises(CorruptDataError, match="compressed buffer 0 cannot be decompressed"):
@@ -286,7 +286,7 @@ def nested_lists(num_values, *, nullable):
 
 
 @pytest.mark.parametrize("nullable", [False, True])
-def test_nested_fixed_size_lists_round_trip_in_both_forms(nullable):
+def test_nested_fixed_size_lists_survive_a_round_trip_in_both_forms(nullable):
     block = nested_lists(70, nullable=nullable)
     encoded = ENCODER.mini_block("fixed_size_list", block, 16)
     encoding, rows = ENCODER.per_value("fixed_size_list", block)

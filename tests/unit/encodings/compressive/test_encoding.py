@@ -35,7 +35,7 @@ def through_block(arm, block):
     return DECODER.block(encoding, Chunks.single(data, block.num_values))
 
 
-def test_every_encoding_writes_each_form_it_reads_except_general_compression():
+def test_every_encoding_except_general_compression_writes_each_form_it_reads():
     missing = {
         (arm, form)
         for arm, encoding in COMPRESSIVE.items()
@@ -57,14 +57,14 @@ def test_rle_writes_the_specified_bytes():
 
 @pytest.mark.parametrize("bits", WORD_BITS)
 @pytest.mark.parametrize("longest", [1, 5, 300, 2000])
-def test_rle_round_trips(bits, longest):
+def test_rle_survives_a_round_trip(bits, longest):
     values = np.repeat(RNG.integers(0, 200, 40), RNG.integers(1, longest + 1, 40))
     block = words(values, bits)
     assert through_chunks("rle", block, 64).data.tobytes() == block.data.tobytes()
     assert through_block("rle", block).data.tobytes() == block.data.tobytes()
 
 
-def test_rle_of_sequences_of_unequal_length_round_trips():
+def test_rle_of_sequences_of_unequal_length_survives_a_round_trip():
     levels = np.array([1] * 700 + [0, 0, 1], np.uint16)
     encoding, segments = encode_runs(levels, np.array([300, 0, 403]))
     decoded = DECODER.block(encoding, Chunks(np.array([300, 0, 403]), (segments,)))
@@ -73,7 +73,7 @@ def test_rle_of_sequences_of_unequal_length_round_trips():
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
 @pytest.mark.parametrize("num_values", [1, 64, 200])
-def test_byte_stream_split_round_trips(bits, num_values):
+def test_byte_stream_split_survives_a_round_trip(bits, num_values):
     block = FixedWidthBlock(num_values, bits, RNG.integers(0, 256, num_values * bits // 8).astype(np.uint8))
     assert through_chunks("byte_stream_split", block, 64).data.tobytes() == block.data.tobytes()
     encoded = ENCODER.mini_block("byte_stream_split", words([0x0102, 0x0304], 16), 2)
@@ -82,7 +82,7 @@ def test_byte_stream_split_round_trips(bits, num_values):
 
 @pytest.mark.parametrize("bits", WORD_BITS)
 @pytest.mark.parametrize("num_values", [1, 1000, 1024])
-def test_bitpacked_blocks_round_trip(bits, num_values):
+def test_bitpacked_blocks_survive_a_round_trip(bits, num_values):
     for width in range(bits + 1):
         values = RNG.integers(0, 1 << min(width, 62), num_values) if width else np.zeros(num_values, np.int64)
         block = words(values, bits)
@@ -93,7 +93,7 @@ def test_bitpacked_blocks_round_trip(bits, num_values):
 
 
 @pytest.mark.parametrize("scheme", [pb21.COMPRESSION_ALGORITHM_ZSTD, pb21.COMPRESSION_ALGORITHM_LZ4])
-def test_compressed_blocks_round_trip(scheme):
+def test_compressed_blocks_survive_a_round_trip(scheme):
     encoding, data = ENCODER.block("variable", strings(*[b"again and again"] * 50))
     packed = compress_block(encoding, data, scheme)
     assert packed is not None
@@ -120,7 +120,7 @@ def test_values_are_compressed_one_by_one_and_empty_values_stay_empty():
     assert strings_of(DECODER.per_value(*packed)) == values
 
 
-def test_fsst_round_trips_in_both_forms():
+def test_fsst_survives_a_round_trip_in_both_forms():
     values = [f"https://example.com/{index % 50}/path".encode() for index in range(2000)] + [b"", b"\xff" * 9]
     block = strings(*values)
     compressed = compress_strings(block)
@@ -140,7 +140,7 @@ def test_fsst_without_compiled_kernels_stores_uncompressed_strings(monkeypatch):
     assert strings_of(DECODER.mini_block(encoded.encoding, reread(encoded))) == [b"as it is"]
 
 
-def test_packed_structs_round_trip():
+def test_packed_structs_survive_a_round_trip():
     members = (words([1, 2, 3], 8), words([40, 50, 60], 32))
     block = StructBlock(3, members)
     encoded = ENCODER.mini_block("packed_struct", block, 2)
@@ -154,7 +154,7 @@ def test_packed_structs_round_trip():
         ENCODER.mini_block("packed_struct", StructBlock(3, (FixedWidthBlock(3, 1, np.zeros(1, np.uint8)),)), 2)
 
 
-def test_variable_packed_structs_round_trip():
+def test_variable_packed_structs_survive_a_round_trip():
     block = StructBlock(2, (words([1, 2], 16), strings(b"ab", b""), words([3, 4], 8)))
     encoding, rows = ENCODER.per_value("variable_packed_struct", block)
     assert strings_of(rows) == [b"\x01\0\x02\0\0\0ab\x03", b"\x02\0\0\0\0\0\x04"]

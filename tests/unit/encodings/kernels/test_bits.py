@@ -18,7 +18,7 @@ def test_unpack_bitmap_starts_at_any_bit_offset():
         assert (unpack_bitmap(bitmap, start, 17) == mask[start : start + 17]).all()
 
 
-def test_slice_bitmap_is_a_view_only_at_whole_bytes():
+def test_slice_bitmap_returns_a_view_only_at_whole_bytes():
     bitmap = pack_mask(np.arange(40) % 3 == 0)
     assert np.shares_memory(slice_bitmap(bitmap, 8, 10), bitmap)
     shifted = slice_bitmap(bitmap, 3, 10)

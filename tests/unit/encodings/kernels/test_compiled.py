@@ -98,7 +98,7 @@ def test_compiled_and_numpy_kernels_join_string_chunks_identically(monkeypatch, 
 @pytest.mark.parametrize(
     "offsets", [[11, 13, 14], [12, 11, 14], [12, 14, 13], [12, 13, 16], [0, 0, 0], [12, 13, 2**32 - 1], [2**31] * 3]
 )
-def test_compiled_and_numpy_kernels_both_refuse_bad_chunk_offsets(monkeypatch, offsets):
+def test_compiled_and_numpy_kernels_both_refuse_invalid_chunk_offsets(monkeypatch, offsets):
     data = np.frombuffer(np.array(offsets, "<u4").tobytes() + b"abc", np.uint8)
     chunk = Segments(data, np.array([0]), np.array([len(data)]))
     assert both(monkeypatch, lambda: join_chunks(chunk, np.array([2]), 4)) == [None, None]

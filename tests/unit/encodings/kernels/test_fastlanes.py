@@ -31,7 +31,7 @@ def test_fastlanes_block_has_the_known_bytes(value_bits, packed_bits, num_bytes,
 
 @pytest.mark.parametrize("num_blocks", [0, 1, 3, 17])
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
-def test_fastlanes_blocks_of_every_width_round_trip(value_bits, num_blocks):
+def test_fastlanes_blocks_of_every_width_survive_a_round_trip(value_bits, num_blocks):
     rng = np.random.default_rng(value_bits)
     for packed_bits in range(value_bits + 1):
         high = 1 << packed_bits
@@ -42,7 +42,7 @@ def test_fastlanes_blocks_of_every_width_round_trip(value_bits, num_blocks):
         assert (unpacked == values).all(), packed_bits
 
 
-def test_fastlanes_blocks_beyond_one_batch_round_trip():
+def test_fastlanes_blocks_beyond_one_batch_survive_a_round_trip():
     values = np.arange(700 * BLOCK_VALUES, dtype=np.uint32).reshape(700, BLOCK_VALUES)
     unpacked = np.empty_like(values)
     unpack_blocks(pack_blocks(values, 32, 20), 32, 20, unpacked)

@@ -73,7 +73,7 @@ def test_full_zip_page_decodes_every_range_of_rows(page):
 
 
 @pytest.mark.parametrize("num_rows", [3, 40])
-def test_full_zip_page_of_nested_lists_with_nulls_round_trips(num_rows):
+def test_full_zip_page_of_nested_lists_with_nulls_survives_a_round_trip(num_rows):
     rng = np.random.default_rng(num_rows)
     outer_valid = rng.random(num_rows) < 0.8
     outer = ListSlots(outer_valid, np.where(outer_valid, rng.integers(0, 4, num_rows), 0))
@@ -121,7 +121,7 @@ def test_full_zip_page_with_wider_control_words_is_read():
     assert (levels.definition.tolist(), block.data.tobytes()) == ([0, 1], b"ab")
 
 
-def test_full_zip_page_with_64_bit_lengths_round_trips():
+def test_full_zip_page_with_64_bit_lengths_survives_a_round_trip():
     page = encode([ItemSlots(None, 2)], strings(b"abc", b"", dtype=np.int64), 2)
     assert page.buffers[0].to_pybytes() == b"\3" + bytes(7) + b"abc" + bytes(8)
     assert strings_of(decode(page)[1]) == [b"abc", b""]

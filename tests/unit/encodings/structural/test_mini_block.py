@@ -54,7 +54,7 @@ def encode(levels, values, values_per_chunk, num_rows):
     return mini_block.encode(levels, chunks, num_rows=num_rows)
 
 
-def test_mini_block_page_of_lists_by_pylance_is_decoded():
+def test_mini_block_page_of_lists_written_by_pylance_is_decoded():
     levels, block = decode(LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
     assert levels.repetition.tolist() == [1, 0, 1, 1, 1, 0]
     assert levels.definition.tolist() == [0, 0, 2, 3, 0, 1]
@@ -285,7 +285,7 @@ def test_mini_block_dictionary_index_out_of_range_raises_corrupt_data():
     assert block.items.data.view("<u2").tolist() == [1, 2, 3]
 
 
-def test_repetition_index_round_trips():
+def test_repetition_index_survives_a_round_trip():
     repetition = np.array([1, 0, 0, 1, 1, 0], np.uint16)
     data = build_repetition_index(repetition, 1, np.array([0, 2, 4, 6]))
     index = RepetitionIndex.parse(data, 3, 3)

@@ -15,7 +15,7 @@ TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_binary_page_stores_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
+def test_binary_page_stores_end_offsets_bytes_and_nulls(dtype: pa.DataType) -> None:
     array = pa.array([b"ab", None, b""], pa.binary()).cast(dtype)
     encoding, buffers = encode(array)
     assert buffers == [u64(2, 5, 2), b"ab"]
@@ -66,7 +66,7 @@ def test_binary_null_adjustment_beyond_2_to_the_53_is_exact() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["zstd", "lz4", "none", "unknown"])
-def test_binary_page_with_compressed_bytes_round_trips(scheme: str) -> None:
+def test_binary_page_with_compressed_bytes_survives_a_round_trip(scheme: str) -> None:
     array = pa.array([f"some text {index % 7}" for index in range(50)] + [None, ""], pa.large_string())
     encoding, buffers = encode(array, compression=scheme)
     assert encoding.binary.bytes.flat.compression.scheme == ("" if scheme == "unknown" else scheme)
@@ -114,13 +114,13 @@ def test_compressed_binary_page_of_nulls_is_decoded() -> None:
         ([u64(1, 2), b"\xff\xff"], "invalid bytes"),
     ],
 )
-def test_binary_page_with_bad_offsets_or_text_raises_corrupt_data(buffers: list[bytes], message: str) -> None:
+def test_binary_page_with_invalid_offsets_or_text_raises_corrupt_data(buffers: list[bytes], message: str) -> None:
     encoding = binary(1 << 61, flat(64, 0), flat(8, 1))
     with pytest.raises(CorruptDataError, match=message):
         decode(encoding, buffers, pa.string(), max(2, len(buffers[0]) // 8))
 
 
-def test_single_rows_with_bad_binary_offsets_raise_corrupt_data() -> None:
+def test_single_rows_with_invalid_binary_offsets_raise_corrupt_data() -> None:
     encoding = binary(100, flat(64, 0), flat(8, 1))
     with pytest.raises(CorruptDataError, match="not in ascending order"):
         decode(encoding, [u64(3, 2, 1, 3), b"abc"], pa.binary(), Spans.of_points(np.array([0, 2])))

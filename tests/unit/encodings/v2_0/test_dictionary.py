@@ -59,7 +59,7 @@ def test_dictionary_null_rows_share_one_extra_item(array: pa.Array, indices: byt
     ids=lambda items: str(items.type),
 )
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
-def test_dictionaries_of_every_item_and_index_type_round_trip(items: pa.Array, index: pa.DataType) -> None:
+def test_dictionaries_of_every_item_and_index_type_survive_a_round_trip(items: pa.Array, index: pa.DataType) -> None:
     array = _dictionary([0, 1, None, 0], items, index)
     encoding, buffers = encode(array)
     assert decode(encoding, buffers, array.type, 4).to_pylist() == array.to_pylist()

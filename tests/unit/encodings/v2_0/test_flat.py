@@ -20,7 +20,7 @@ def _zstd(raw: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 16, 32])
-def test_flat_values_of_any_byte_width_round_trip(width: int) -> None:
+def test_flat_values_of_any_byte_width_survive_a_round_trip(width: int) -> None:
     array = pa.array([bytes([value]) * width for value in range(5)], pa.binary(width))
     encoding, buffers = encode(array)
     assert encoding.nullable.no_nulls.values.flat.bits_per_value == 8 * width
@@ -29,7 +29,7 @@ def test_flat_values_of_any_byte_width_round_trip(width: int) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.data())
-def test_any_bits_of_a_flat_bitmap_can_be_read(bits: list[bool], data: st.DataObject) -> None:
+def test_bits_at_any_positions_of_a_flat_bitmap_can_be_read(bits: list[bool], data: st.DataObject) -> None:
     encoding, buffers = encode(pa.array(bits))
     rows = sorted(data.draw(st.sets(st.integers(0, len(bits) - 1), min_size=1)))
     found = decode(encoding, buffers, pa.bool_(), Spans.of_points(np.array(rows)))

@@ -30,7 +30,7 @@ PACKED_ROWS = [{"a": 1, "b": 2, "v": [1.0, 2.0]}, {"a": 3, "b": 4, "v": [5.0, 6.
         (pa.list_(pa.bool_(), 3), [[True, False, True]] * 3, [b"\x6d\x01"]),
     ],
 )
-def test_fixed_size_lists_in_format_2_0_round_trip(
+def test_fixed_size_lists_in_format_2_0_survive_a_round_trip(
     dtype: pa.DataType, rows: list[object], buffers: list[bytes]
 ) -> None:
     encoding, found = encode(pa.array(rows, dtype))
@@ -40,7 +40,7 @@ def test_fixed_size_lists_in_format_2_0_round_trip(
     assert decode(encoding, found, dtype, last).to_pylist() == [rows[0], rows[-1]]
 
 
-def test_fixed_size_lists_with_three_levels_of_nulls_round_trip() -> None:
+def test_fixed_size_lists_with_three_levels_of_nulls_survive_a_round_trip() -> None:
     dtype = pa.list_(pa.list_(pa.int8(), 2), 2)
     rows = [[[1, 2], [3, None]], None, [None, [5, 6]]]
     encoding, buffers = encode(pa.array(rows, dtype))
@@ -65,7 +65,7 @@ def test_packed_structs_are_stored_row_by_row() -> None:
     assert decode(encoding, [rows], PACKED, Spans.single(1, 2)).to_pylist() == PACKED_ROWS[1:]
 
 
-def test_slices_of_packed_structs_round_trip() -> None:
+def test_slices_of_packed_structs_survive_a_round_trip() -> None:
     array = pa.array(PACKED_ROWS * 3, PACKED)
     encoding, buffers = encode(array.slice(1, 3))
     assert decode(encoding, buffers, PACKED, 3).equals(array.slice(1, 3))
@@ -129,7 +129,7 @@ def test_fixed_size_binary_of_the_wrong_width_raises_corrupt_data() -> None:
 
 @pytest.mark.parametrize("num_rows", [10, 3000])
 @pytest.mark.parametrize("dtype", [pa.string(), pa.binary()])
-def test_fsst_text_in_format_2_0_round_trips(num_rows: int, dtype: pa.DataType) -> None:
+def test_fsst_text_in_format_2_0_survives_a_round_trip(num_rows: int, dtype: pa.DataType) -> None:
     array = pa.array([None if row % 9 == 4 else f"http://example.org/{row}" for row in range(num_rows)]).cast(dtype)
     encoding, buffers = encode(array, compression="fsst")
     assert len(encoding.fsst.symbol_table) == 2312
