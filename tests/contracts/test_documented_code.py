@@ -61,5 +61,5 @@ def test_every_code_block_is_run_by_a_test() -> None:
         assert page.rpartition("/")[2] in text or "all_blocks" in text, f"{test} does not run the blocks of {page}"
 
 
-def test_code_blocks_that_are_not_run_stay_within_a_small_limit() -> None:
+def test_number_of_code_blocks_that_are_not_run_stays_within_a_small_limit() -> None:
     assert len([block for block in all_blocks() if block.reason is not None]) <= MOST_BLOCKS_NOT_RUN

@@ -125,7 +125,7 @@ def test_a_dry_run_prints_a_table(module, uri, arguments) -> None:
     assert lance_core.dataset(uri).version == 4
 
 
-def test_check_prints_one_line_for_each_check_and_exits_nonzero_for_a_failed_error_check(module, uri) -> None:
+def test_check_command_prints_one_line_for_each_check_and_fails_if_a_check_of_severity_error_fails(module, uri) -> None:
     lance_core.write_dataset(pa.table({"id": [7]}), uri, mode="append")
     done = run("check", "-m", module("events", key=["id"], severities={"fragments": "off"}))
     assert done.exit_code == 1
@@ -145,7 +145,7 @@ def test_check_prints_one_line_for_each_check_and_exits_nonzero_for_a_failed_err
     )
 
 
-def test_check_succeeds_with_warnings_and_evaluates_only_the_named_checks(module, uri) -> None:
+def test_check_command_succeeds_with_warnings_and_evaluates_only_the_named_checks(module, uri) -> None:
     lance_core.dataset(uri).delete("id < 5")
     done = run("check", "--only", "deletions", "--only", "rows", "-m", module("events"))
     assert (done.exit_code, done.stderr) == (0, "")

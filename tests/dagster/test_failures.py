@@ -53,7 +53,7 @@ def test_exceptions_other_than_typed_errors_propagate_unchanged() -> None:
         raise RuntimeError("bug")
 
 
-def test_a_failure_of_a_typed_error_has_no_exception_chain() -> None:
+def test_a_failure_caused_by_a_typed_error_has_no_exception_chain() -> None:
     error = StorageError("Spark's JVM has exited")
     error.__cause__ = RuntimeError("300 lines of Java")
     with pytest.raises(dg.Failure) as caught, reported_as_failure("events"):

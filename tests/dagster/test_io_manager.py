@@ -760,7 +760,7 @@ def test_rerun_of_a_successful_step_appends_its_rows_again(lake: Lake) -> None:
     assert rows_from(lake.uri("a")) == ["a", "a"]
 
 
-def test_rerun_of_a_failed_run_overwrites_with_its_own_rows(lake: Lake) -> None:
+def test_rerun_of_a_failed_run_overwrites_the_dataset_with_its_own_rows(lake: Lake) -> None:
     both = fails_after("b", 1, "overwrite")
     rerun(lake, both, rerun(lake, both, None))
     assert (rows_from(lake.uri("b")), lance.dataset(lake.uri("b")).version) == (["b"], 2)

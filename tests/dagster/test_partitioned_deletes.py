@@ -176,7 +176,7 @@ def test_every_event_of_a_delete_has_the_same_metadata_and_its_own_partition(lak
         ),
     ],
 )
-def test_partitions_of_rows_are_those_that_an_ingest_of_the_rows_would_have(
+def test_partitions_of_deleted_rows_are_those_into_which_the_rows_would_be_ingested(
     lake, partitions, partition_by, predicate, expected
 ) -> None:
     lake.partitions, lake.partition_by = partitions, partition_by

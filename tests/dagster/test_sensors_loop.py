@@ -241,7 +241,7 @@ def test_an_observation_keeps_the_data_version_after_the_history_was_removed(dae
     assert data_version_observed(daemon) == before
 
 
-def test_new_rows_seen_only_through_maintenance_trigger_a_downstream_run(daemon, project) -> None:
+def test_new_rows_detected_only_after_maintenance_trigger_a_downstream_run(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     daemon.watch()

@@ -47,7 +47,7 @@ def test_stream_with_partitions_is_refused() -> None:
         )
 
 
-def test_checkpoint_is_beside_the_dataset_unless_it_is_declared() -> None:
+def test_checkpoint_is_stored_beside_the_dataset_unless_a_location_is_declared() -> None:
     assert DatasetDeclaration(key="e", uri="/lake/e.lance/", source=FILES).checkpoint == "/lake/e.lance.checkpoint"
     declared_one = StreamSource(format="lance", path="/lake/a.lance", checkpoint="/checkpoints/e")
     assert DatasetDeclaration(key="e", uri="s3://lake/e.lance", source=declared_one).checkpoint == "/checkpoints/e"

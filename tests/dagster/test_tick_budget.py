@@ -48,7 +48,9 @@ def test_every_dataset_is_eventually_examined_although_each_tick_has_time_for_on
     assert examined == {f"{dataset} examined" for dataset in datasets}
 
 
-def test_sensors_without_time_keep_their_state_and_continue_at_the_next_tick(project, instance, monkeypatch) -> None:
+def test_sensors_with_no_time_left_keep_their_state_and_continue_at_the_next_tick(
+    project, instance, monkeypatch
+) -> None:
     defs = project.definitions()
     write_fragments(project.uri, 20)
     cursors: dict[str, str | None] = {}

@@ -164,7 +164,7 @@ def _upsert(dataset: lance.LanceDataset) -> None:
 
 @pytest.mark.parametrize("change", [_update, _upsert])
 @pytest.mark.parametrize("condition", ["id = 1", "id IN (1, 8)"])
-def test_delete_that_pylance_immediately_builds_on_by_moving_rows_succeeds(
+def test_delete_succeeds_if_pylance_immediately_moves_rows_of_the_new_version(
     condition: str, change: Callable[[lance.LanceDataset], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "table.lance")

@@ -429,7 +429,7 @@ def test_a_struct_has_exactly_one_header_page(tmp_path: Path) -> None:
         read_ours(path)
 
 
-def test_a_struct_with_packed_false_is_read_according_to_its_page_encoding(tmp_path: Path) -> None:
+def test_a_struct_with_packed_set_to_false_is_read_according_to_its_page_encoding(tmp_path: Path) -> None:
     field = pa.field("p", PACKED.type, metadata={"packed": "false"})
     schema = pa.schema([field, ("i", pa.int8())])
     table = pa.table([pa.array([PACKED_ROW], PACKED.type), pa.array([1], pa.int8())], schema=schema)

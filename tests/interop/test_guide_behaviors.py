@@ -484,7 +484,7 @@ def test_deleted_rows_are_marked_and_their_files_are_kept(library: ModuleType, t
     assert _ages(uri) == {"Alice": 20, "Carla": 45}
 
 
-def test_rows_are_updated_by_sql_expressions_of_their_columns(library: ModuleType, tmp_path: Path) -> None:
+def test_rows_are_updated_with_sql_expressions_over_their_columns(library: ModuleType, tmp_path: Path) -> None:
     uri = tmp_path / "t"
     dataset = library.write_dataset(PEOPLE, uri)
     assert dataset.update({"name": "'Bobby'"}, where="name = 'Bob'") == {"num_rows_updated": 1}

@@ -97,7 +97,7 @@ def test_an_index_does_not_return_stale_values_after_a_concurrent_merge(tmp_path
     assert after.count_rows("n is null") == 3
 
 
-def test_an_index_on_a_dropped_column_does_not_apply_to_the_next_column(tmp_path: Path) -> None:
+def test_an_index_on_a_dropped_column_does_not_apply_to_a_new_column_with_the_same_field_id(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": pa.array(range(6), I64)}), uri, max_rows_per_file=3)
     lance.dataset(uri).add_columns({"c": "a * 10"})

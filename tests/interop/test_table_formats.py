@@ -285,7 +285,7 @@ def test_overwriting_changes_the_file_version_and_restoring_changes_it_back(uri:
     same(uri, pa.concat_tables([old, new]), before)
 
 
-def test_committed_fragments_decide_the_version_of_an_overwrite(uri: str) -> None:
+def test_committed_fragments_determine_the_file_version_of_an_overwrite(uri: str) -> None:
     data = rows("2.0", 0, 5)
     lance_core.write_dataset(data, uri, data_storage_version="2.2")
     fragments = lance_core.write_fragments(data, uri, mode="overwrite", data_storage_version="2.0")

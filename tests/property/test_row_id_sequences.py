@@ -77,7 +77,7 @@ def test_row_id_sequences_have_the_same_bytes_as_in_pylance(ids: list[int]) -> N
 
 
 @pytest.mark.parametrize("slots", [8, 9, 100, 128, 129, 1585, 4096])
-def test_row_id_sequences_change_their_encoding_where_pylance_does(slots: int) -> None:
+def test_row_id_sequences_change_their_encoding_at_the_same_points_as_in_pylance(slots: int) -> None:
     """Ids are removed one by one, from a full range down to two ids, so that every encoding is used."""
     order = np.random.default_rng(slots).permutation(np.arange(1, slots - 1))
     counts = sorted({*range(min(40, slots - 1)), *range(slots // 32, slots // 32 + 8), *range(0, slots - 2, 61)})

@@ -138,7 +138,7 @@ def test_rerun_of_a_day_without_source_rows_removes_the_rows_of_the_day_and_a_se
 
 
 @pytest.mark.slow
-def test_append_for_a_day_adds_only_its_rows(days: Ingest, tmp_path: Path) -> None:
+def test_append_for_a_day_adds_only_the_rows_of_the_day(days: Ingest, tmp_path: Path) -> None:
     _write_days(tmp_path / "in", range(5), value=1)
     assert days.run("2024-01-02", mode="append").success
     assert days.run("2024-01-02", mode="append").success

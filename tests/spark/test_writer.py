@@ -340,7 +340,9 @@ def limit_file_sizes(num_bytes: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_on_file_sizes_fails_the_write_with_a_storage_error(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_file_size_limit_of_the_operating_system_fails_the_write_with_a_storage_error(
+    spark: SparkSession, uri: str, token: str
+) -> None:
     spark.range(2).mapInArrow(lambda batches: batches, "id BIGINT").collect()
     limit_file_sizes(500_000)
     try:

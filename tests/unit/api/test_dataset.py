@@ -43,7 +43,7 @@ def test_dataset_handle_never_moves_to_a_version_older_than_its_own_commits(uri:
     assert dataset.checkout_version(1).count_rows() == 3
 
 
-def test_checkout_latest_during_a_commit_of_another_thread_keeps_the_commit(
+def test_checkout_latest_during_a_commit_of_another_thread_does_not_go_back_before_the_commit(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)

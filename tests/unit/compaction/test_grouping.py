@@ -40,7 +40,7 @@ def test_even_split_returns_sizes_near_the_target(rows: int, target: int, expect
     assert even_split(rows, target) == expected
 
 
-def test_even_split_sizes_add_up_and_differ_by_at_most_one() -> None:
+def test_even_split_sizes_add_up_to_all_rows_and_differ_by_at_most_one() -> None:
     for target in range(1, 40):
         for rows in range(1, 400):
             sizes = even_split(rows, target)

@@ -349,7 +349,7 @@ def test_delete_planned_on_a_cleaned_up_version_is_planned_again(dataset: lance_
     assert _values(dataset) == [value for value in range(12) if value != 5]
 
 
-def test_delete_on_the_latest_version_whose_file_is_missing_fails(
+def test_delete_on_the_latest_version_fails_if_a_data_file_is_missing(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     missing = next(each.path for each in store.list("table/data"))
@@ -358,7 +358,7 @@ def test_delete_on_the_latest_version_whose_file_is_missing_fails(
         dataset.delete("a >= 0 and b like '%1%'")
 
 
-def test_append_whose_intermediate_versions_were_cleaned_up_is_planned_again(uri: str) -> None:
+def test_append_from_an_old_version_is_planned_again_if_later_versions_were_cleaned_up(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -377,7 +377,7 @@ def test_append_after_a_cleaned_up_schema_change_is_refused(uri: str) -> None:
     assert lance_core.dataset(uri).count_rows() == 24
 
 
-def test_config_change_whose_intermediate_versions_were_cleaned_up_is_retryable(uri: str) -> None:
+def test_config_change_from_an_old_version_is_retryable_if_later_versions_were_cleaned_up(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")

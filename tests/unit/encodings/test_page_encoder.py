@@ -321,7 +321,7 @@ def test_structs_without_members_survive_a_round_trip():
     assert_comes_back(array)
 
 
-def test_extension_arrays_are_written_as_their_storage():
+def test_extension_arrays_are_written_as_their_storage_arrays():
     storage = pa.array([bytes([i]) * 16 for i in range(20)], pa.binary(16))
     array = pa.ExtensionArray.from_storage(pa.uuid(), storage)
     pages = encode_pages(field_of(array.type), array, version=V2_2)

@@ -44,7 +44,7 @@ def test_column_metadata_without_pages_survives_a_round_trip() -> None:
     assert ColumnMetadata.parse(column.serialize(), 0, "f") == column
 
 
-def test_page_priority_is_its_first_row() -> None:
+def test_priority_of_a_page_is_its_first_row() -> None:
     layout = pb21.PageLayout(constant=pb21.ConstantLayout(layers=[pb21.REPDEF_NULLABLE_ITEM]))
     column = ColumnMetadata(pages=(Page(buffers=(), length=5, first_row=300, encoding=layout),))
     message = pb_file2.ColumnMetadata.FromString(column.serialize())

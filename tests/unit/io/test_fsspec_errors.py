@@ -16,7 +16,7 @@ class _AnswerError(Exception):
 
 @pytest.mark.parametrize("error", [FileNotFoundError("lake"), _AnswerError("none")])
 @pytest.mark.parametrize("verb", ["write", EXCLUSIVE_VERB])
-def test_write_to_a_container_that_does_not_exist_names_the_container(error: Exception, verb: str) -> None:
+def test_write_error_names_a_container_that_does_not_exist(error: Exception, verb: str) -> None:
     found = translate_fsspec(error, verb, PATH, ())
     assert isinstance(found, StorageError)
     assert str(found) == f"cannot {verb} {PATH}: container 'lake' does not exist"
@@ -24,7 +24,7 @@ def test_write_to_a_container_that_does_not_exist_names_the_container(error: Exc
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("lake"), _AnswerError("none")])
-def test_read_of_an_object_that_does_not_exist_names_the_object(error: Exception) -> None:
+def test_read_error_names_an_object_that_does_not_exist(error: Exception) -> None:
     found = translate_fsspec(error, "read", PATH, ())
     assert isinstance(found, NotFoundError)
     assert str(found) == f"cannot read {PATH}: the object does not exist"

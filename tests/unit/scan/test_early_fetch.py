@@ -222,7 +222,7 @@ def test_damaged_file_is_named_in_the_error(store, dataset, damage):
         store.inner.put(path, content)
 
 
-def test_filter_finds_the_rows_of_the_table(dataset):
+def test_filter_with_early_fetch_returns_the_matching_rows(dataset):
     rows = _rows(NUM_ROWS, 8)
     mask = pc.and_(pc.match_like(rows["s"], "%9%"), pc.greater(rows["x"], 0.0))
     assert dataset.to_table(filter="s like '%9%' and x > 0").equals(rows.filter(mask))

@@ -102,7 +102,7 @@ def test_extension_type_is_restored_from_its_name_alone() -> None:
     assert schema_to_arrow(fields_from_proto([message])).field("u").type == pa.uuid()
 
 
-def test_extension_on_an_incompatible_type_reads_as_its_storage() -> None:
+def test_extension_on_an_incompatible_type_is_read_as_its_storage_type() -> None:
     message = pb_file.Field(name="u", id=0, parent_id=-1, logical_type="int32", extension_name="arrow.uuid")
     assert schema_to_arrow(fields_from_proto([message])).field("u").type == pa.int32()
 

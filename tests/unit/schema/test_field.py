@@ -88,7 +88,7 @@ def test_schema_find_accepts_a_field_id_or_a_path() -> None:
         schema.field("zzz")
 
 
-def test_find_tries_the_exact_name_before_the_path() -> None:
+def test_schema_find_tries_the_exact_name_before_the_path() -> None:
     schema = schema_from_arrow(
         pa.schema([("s", pa.struct([("a.b", pa.int8()), ("a", pa.struct([("b", pa.int8())]))]))])
     )

@@ -42,7 +42,7 @@ def test_data_files_without_a_live_field_are_dropped(
     assert [file.path for file in fragment.files] == kept
 
 
-def test_field_ids_are_reused_after_their_last_file_unless_counted() -> None:
+def test_field_ids_are_reused_when_no_file_lists_them_unless_the_table_counts_field_ids() -> None:
     current = table(with_files(part(0), column_file("a", 0, 7)))
     assert next_field_id(current.message) == 8
     assert next_field_id(table(part(0)).message) == 2

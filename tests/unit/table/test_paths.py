@@ -31,7 +31,7 @@ def test_manifest_names_follow_both_naming_schemes() -> None:
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_v2_manifest_names_round_trip_and_sort_newest_first(version: int) -> None:
+def test_v2_manifest_names_survive_a_round_trip_and_are_sorted_newest_first(version: int) -> None:
     assert parse_manifest_name(manifest_name(version)) == ManifestName(version, ManifestNaming.V2)
     if version > 1:
         assert manifest_name(version) < manifest_name(version - 1)

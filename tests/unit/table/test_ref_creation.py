@@ -21,7 +21,7 @@ def _store(*faults: When | None, method: str = "put_if_absent", retryable: bool 
     return FaultyStore(MemoryStore(), fault, retryable)
 
 
-def test_only_one_of_two_writers_creates_a_ref() -> None:
+def test_only_the_first_of_two_writers_creates_a_ref() -> None:
     store = MemoryStore()
     assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
     assert create_ref(store, PATH, THEIRS) is PutOutcome.EXISTS
@@ -77,6 +77,6 @@ def test_ref_creation_still_in_flight_is_an_unknown_outcome() -> None:
         create_ref(Silent(), PATH, OURS)
 
 
-def test_failure_after_a_ref_creation_reports_that_it_was_created() -> None:
+def test_failure_after_a_ref_creation_reports_that_the_ref_was_created() -> None:
     with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was created"), known_to_exist("tag 'x'"):
         raise StorageError("the network is gone")

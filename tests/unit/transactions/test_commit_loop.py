@@ -316,7 +316,7 @@ def test_commit_that_cannot_be_undone_has_an_unknown_outcome(branch: MemoryTable
     assert branch.versions() == [1, 2]
 
 
-def test_commit_built_upon_before_it_is_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
+def test_commit_that_other_writers_build_on_before_it_is_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
     known = branch.transaction_files()
 
     def overtake(path: str, data: object, **durability: object) -> object:

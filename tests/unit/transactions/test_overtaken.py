@@ -126,7 +126,9 @@ def test_commit_is_kept_if_the_listing_misses_the_version_built_upon_it(
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_built_upon_is_kept_although_a_cleanup_removed_its_version(change: str, num_commits: int) -> None:
+def test_commit_that_other_writers_build_on_is_kept_although_a_cleanup_removed_its_version(
+    change: str, num_commits: int
+) -> None:
     table = Table()
     table.act_at_create(lambda: _overtake(table, num_commits), When.AFTER)
     outcome = table.commit(CHANGES[change](table))

@@ -40,7 +40,7 @@ def test_covering_spans_contain_the_byte_of_each_bit_exactly_once(points: list[i
 
 
 @given(POINTS)
-def test_index_of_returns_the_ordinal_of_each_position(points: list[int]) -> None:
+def test_spans_index_of_returns_the_ordinal_of_each_position(points: list[int]) -> None:
     assert _of(points).index_of(np.array(points)).tolist() == list(range(len(points)))
 
 
