@@ -8,7 +8,7 @@ import pyarrow as pa
 from lance_pipelines.events.asset_metadata import table_schema
 
 
-def test_columns_show_type_nullability_and_comment() -> None:
+def test_table_schema_contains_type_nullability_and_comment_of_each_column() -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False, metadata={"comment": "Größe"}),

@@ -83,13 +83,13 @@ def automated(instance: dg.DagsterInstance, tmp_path: Path) -> Automated:
     return automated
 
 
-def test_rows_of_a_project_run_trigger_one_downstream_run(automated) -> None:
+def test_rows_written_by_a_run_of_the_project_trigger_one_downstream_run(automated) -> None:
     for _ in range(2):
         automated.change()
         assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_rows_of_an_external_writer_trigger_a_downstream_run(automated) -> None:
+def test_rows_written_by_an_external_writer_trigger_a_downstream_run(automated) -> None:
     version = automated.append()
     event = dataset_materialization(
         **automated.arguments("append", version),

@@ -196,7 +196,7 @@ def test_an_operation_for_which_no_dataset_has_a_job_is_refused(module) -> None:
     assert (done.exit_code, done.stderr) == (1, "FAILED promote: no declared dataset has a job for promote\n")
 
 
-def test_a_module_with_a_decorated_definitions_function_runs(module) -> None:
+def test_a_command_uses_the_decorated_definitions_function_of_a_module(module) -> None:
     """As with ``dagster -m``, the function takes precedence over ``Definitions`` objects in the module."""
     name = module("events")
     own = sys.modules[name].defs

@@ -57,7 +57,7 @@ def test_operations_of_pylance_are_named_and_classified_as_in_the_format(uri) ->
     ]
 
 
-def test_a_metadata_change_of_the_schema_or_of_a_field_keeps_the_data_version(uri) -> None:
+def test_a_change_of_schema_metadata_or_field_metadata_keeps_the_data_version(uri) -> None:
     before = data_version_at(uri, 3)
     lance.dataset(uri).update_schema_metadata({"owner": "me"})
     lance.dataset(uri).replace_field_metadata("id", {"unit": "m"})

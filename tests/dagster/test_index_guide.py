@@ -48,7 +48,7 @@ def test_yaml_and_python_examples_in_the_index_guide_declare_the_same_indices() 
     assert found.indices == (first, last)
 
 
-def test_yaml_names_the_dataset_and_the_field_of_an_invalid_index(tmp_path: Path) -> None:
+def test_error_for_an_invalid_index_in_yaml_names_the_dataset_and_the_field(tmp_path: Path) -> None:
     (text,) = examples(PAGE, "yaml")
     attributes = yaml.safe_load(text)["attributes"]
     attributes["indices"][0]["type"] = "TREE"

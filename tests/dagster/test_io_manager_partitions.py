@@ -203,7 +203,7 @@ def test_row_of_another_partition_is_refused_and_leaves_no_files(lake: Lake) -> 
     assert not list(lake.directory.rglob("*.lance/data/*"))
 
 
-def test_partitioned_asset_without_a_column_is_rejected(lake: Lake) -> None:
+def test_partitioned_asset_without_a_partition_column_is_rejected(lake: Lake) -> None:
     @dg.asset(partitions_def=REGIONS)
     def events() -> pa.Table:
         return pa.table({"region": ["eu"]})

@@ -338,7 +338,7 @@ def test_retention_rule_is_declared_in_yaml() -> None:
     assert found == replace(RULE, cron_schedule="30 5 * * *", running=True)
 
 
-def test_yaml_names_the_field_of_an_invalid_retention_rule() -> None:
+def test_error_for_an_invalid_retention_rule_in_yaml_names_the_field() -> None:
     with pytest.raises(ValueError, match=r"retention.*calls random\(\)"):
         declared(retention={"predicate": "random() < 0.5"})
 

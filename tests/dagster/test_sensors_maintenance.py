@@ -255,7 +255,7 @@ def test_a_sensor_that_lost_its_cursor_keeps_the_pause_between_requests(watched,
     assert len(watched.tick()) == 1
 
 
-def test_a_changed_policy_requests_another_run(watched) -> None:
+def test_another_run_is_requested_after_the_policy_was_changed(watched) -> None:
     watched.fill(4)
     watched.tick()
     watched.policy = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=50, min_small_fragments=3))
@@ -671,7 +671,7 @@ def test_a_sensor_says_why_it_does_not_maintain_a_dataset(watched) -> None:
     }
 
 
-def test_a_disabled_index_policy_requests_nothing(watched) -> None:
+def test_no_index_update_is_requested_if_the_index_policy_is_disabled(watched) -> None:
     watched.policy = MaintenancePolicy(indices=None)
     watched.indices = (IndexDeclaration(column="id", type=IndexType.BTREE),)
     watched.fill(1)

@@ -529,7 +529,7 @@ def test_an_unreadable_cursor_is_treated_as_a_missing_cursor(followed, cursor) -
     assert json.loads(followed.cursor)["format"] == 1
 
 
-def test_a_dataset_no_longer_declared_is_dropped_from_the_cursor(followed) -> None:
+def test_a_dataset_that_is_no_longer_declared_is_removed_from_the_cursor(followed) -> None:
     followed.names = ("events", "users")
     followed.append(1)
     followed.append(1, "users")

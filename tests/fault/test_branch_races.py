@@ -89,7 +89,7 @@ def test_simultaneous_appends_to_a_branch_lose_no_row(uri: str) -> None:
         assert reader.dataset(uri).count_rows() == 6
 
 
-def test_simultaneous_branch_creates_and_deletes_leave_the_main_branch_intact(uri: str) -> None:
+def test_simultaneous_branch_creations_and_deletions_leave_the_main_branch_intact(uri: str) -> None:
     barrier = Barrier(NUM_WRITERS)
 
     def work(number: int) -> None:

@@ -79,13 +79,13 @@ def _race(uri: str, kind: str, num_commits: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v2"])
-def test_concurrent_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_concurrent_changes_of_four_processes_keep_every_row_exactly_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2 stable"])
-def test_concurrent_changes_of_four_processes_with_other_settings_keep_every_row_once(
+def test_concurrent_changes_of_four_processes_with_other_settings_keep_every_row_exactly_once(
     kind: str, tmp_path: Path
 ) -> None:
     _race(str(tmp_path / "table"), kind, 10)
@@ -93,5 +93,5 @@ def test_concurrent_changes_of_four_processes_with_other_settings_keep_every_row
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(TABLES))
-def test_many_concurrent_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
+def test_many_concurrent_changes_of_four_processes_keep_every_row_exactly_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 50)

@@ -294,7 +294,7 @@ def _dying(call: Callable[..., object], left: Iterator[int]) -> Callable[..., ob
     return wrapped
 
 
-def test_branches_contain_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
+def test_manifests_of_branches_contain_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
     """A commit by the reference drops unknown fields and fragment metadata, of which our manifests have none."""
     lance_core.dataset(uri).create_branch("b")
     lance_core.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")

@@ -306,7 +306,7 @@ def test_a_cleanup_keeps_files_of_a_branch_without_a_record(tmp_path: Path) -> N
     assert lance.dataset(str(table.root / "tree/x")).count_rows() == 20
 
 
-def test_a_cleanup_keeps_files_of_a_branch_created_after_its_plan(tmp_path: Path) -> None:
+def test_a_cleanup_keeps_files_of_a_branch_created_after_the_cleanup_was_planned(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     lance.dataset(table.uri).create_branch("late", 4)
@@ -318,7 +318,7 @@ def test_a_cleanup_keeps_files_of_a_branch_created_after_its_plan(tmp_path: Path
     _check_versions(table.uri)
 
 
-def test_a_version_restored_after_the_plan_of_a_cleanup_is_complete(tmp_path: Path) -> None:
+def test_a_version_restored_after_a_cleanup_was_planned_has_all_its_rows(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     rows = lance.dataset(table.uri, version=4).to_table()
@@ -424,7 +424,7 @@ def test_an_unreadable_manifest_of_a_branch_stops_the_cleanup(tmp_path: Path) ->
 # ── Locations ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cleanup_keeps_files_in_other_roots(tmp_path: Path) -> None:
+def test_a_cleanup_keeps_files_outside_the_root_of_the_table(tmp_path: Path) -> None:
     source = _build(tmp_path / "source", Story([(40, create), (30, append)]))
     clone = tmp_path / "clone"
     lance.dataset(source.uri).shallow_clone(str(clone), 2)

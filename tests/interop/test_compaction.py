@@ -390,7 +390,7 @@ def test_inconsistent_compaction_results_are_refused(uri: str, tmp_path, commit:
     assert commit_rewrites(dataset, [first, second]).committed == [second]
 
 
-def test_missing_new_files_of_a_compaction_are_refused(uri: str) -> None:
+def test_a_compaction_whose_new_files_are_missing_is_refused(uri: str) -> None:
     make(uri, 10, 10)
     dataset = lance_core.dataset(uri)
     [task] = Compaction.plan(dataset, {}).tasks

@@ -237,7 +237,7 @@ def test_buffers_before_the_schema_are_refused_in_format_0_1(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("keep", [None, True, False])
-def test_keep_original_array_is_accepted_as_in_pylance(tmp_path: Path, keep: bool | None) -> None:
+def test_argument_keep_original_array_is_accepted_as_in_pylance(tmp_path: Path, keep: bool | None) -> None:
     for make in (LanceFileWriter, TheirWriter):
         with make(str(tmp_path / "f.lance"), ROWS.schema, keep_original_array=keep) as writer:
             writer.write_batch(ROWS)

@@ -101,7 +101,7 @@ def read(path: Path, **options: object) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_column_of_each_type_is_written_byte_for_byte_and_read_back(tmp_path: Path, name: str) -> None:
+def test_a_column_of_each_type_has_the_same_bytes_as_in_pylance_and_is_read_back(tmp_path: Path, name: str) -> None:
     table = pa.table({"before": np.arange(ROWS, dtype=np.int16), "column": COLUMNS[name]})
     path = theirs(table, tmp_path / "t")
     assert ours(table) == path.read_bytes()
@@ -187,7 +187,7 @@ NULLS = {
 
 
 @pytest.mark.parametrize("name", NULLS)
-def test_nulls_read_back_as_in_pylance(tmp_path: Path, name: str) -> None:
+def test_nulls_are_read_back_as_in_pylance(tmp_path: Path, name: str) -> None:
     array, expected = NULLS[name]
     path = theirs(pa.table({"a": array}), tmp_path / "t")
     assert ours(pa.table({"a": array})) == path.read_bytes()
@@ -320,12 +320,12 @@ def test_dictionaries_of_several_batches_are_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("array", [["a", None], [1, None]])
-def test_nulls_in_dictionaries_are_refused(array: list[object]) -> None:
+def test_writing_dictionaries_with_nulls_is_refused(array: list[object]) -> None:
     with pytest.raises(SchemaMismatchError, match=r"'d'.*format 2\.0"):
         ours(pa.table({"d": pa.array(array).dictionary_encode()}))
 
 
-def test_null_structs_around_dictionaries_are_refused() -> None:
+def test_writing_null_structs_around_dictionaries_is_refused() -> None:
     member = pa.array(["a", "b"]).dictionary_encode()
     array = pa.StructArray.from_arrays([member], ["d"], mask=pa.array([False, True]))
     with pytest.raises(SchemaMismatchError, match="'d'"):
@@ -333,7 +333,7 @@ def test_null_structs_around_dictionaries_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value_type", [pa.bool_(), pa.float16(), pa.float32(), pa.float64()], ids=str)
-def test_dictionaries_of_floats_are_refused(tmp_path: Path, value_type: pa.DataType) -> None:
+def test_writing_dictionaries_of_floats_is_refused(tmp_path: Path, value_type: pa.DataType) -> None:
     store = MemoryStore()
     arrow = pa.schema([("d", pa.dictionary(pa.int8(), value_type))])
     with pytest.raises(UnsupportedVersionError, match=r"2\.0"):

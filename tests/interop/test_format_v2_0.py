@@ -117,7 +117,7 @@ def _same_file(directory: Path, table: pa.Table) -> Path:
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(20)
-def test_a_column_of_each_type_is_written_byte_for_byte(tmp_path: Path, name: str) -> None:
+def test_a_column_of_each_type_has_the_same_bytes_as_in_pylance_and_is_read(tmp_path: Path, name: str) -> None:
     column = COLUMNS[name]
     _same_file(tmp_path, pa.table({name: column}))
     _same_file(tmp_path, pa.table({name: column.slice(0, 0)}))
@@ -341,7 +341,7 @@ EXPERIMENTAL = (
 )
 
 
-def test_the_experimental_layout_of_0_10_is_refused(tmp_path: Path) -> None:
+def test_the_experimental_layout_of_release_0_10_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "experimental.lance"
     path.write_bytes(zlib.decompress(base64.b64decode(EXPERIMENTAL)))
     assert path.read_bytes()[-8:] == b"\0\0\3\0LANC"

@@ -88,7 +88,7 @@ def _check_reads(reader: object, rows: list[object]) -> None:
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", list(READABLE))
 @pytest.mark.sampled(20)
-def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both_libraries(
+def test_nested_fixed_size_lists_of_structs_written_by_lance_core_are_read_by_both_libraries(
     tmp_path: Path, shape: str, lengths: str, nulls: float
 ) -> None:
     batches = _batches(READABLE[shape], BATCHES[lengths], nulls)
@@ -102,7 +102,7 @@ def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both_librarie
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", [*READABLE, *UNREADABLE])
 @pytest.mark.sampled(20)
-def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
+def test_nested_fixed_size_lists_of_structs_written_by_pylance_are_read_by_lance_core(
     tmp_path: Path, shape: str, lengths: str
 ) -> None:
     """This includes lists that pylance cannot read itself: with members of other sizes, or nulls in only some pages."""
@@ -113,7 +113,7 @@ def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
 
 
 @pytest.mark.parametrize("shape", list(UNREADABLE))
-def test_lists_of_structs_that_pylance_cannot_read_are_refused(tmp_path: Path, shape: str) -> None:
+def test_writing_fixed_size_lists_of_structs_that_pylance_cannot_read_is_refused(tmp_path: Path, shape: str) -> None:
     [batch] = _batches(UNREADABLE[shape], [5], 0)
     path = str(tmp_path / "f.lance")
     with pytest.raises(NotSupportedError, match="the reference implementation cannot read other structs"):
@@ -129,12 +129,12 @@ def test_lists_of_structs_that_pylance_cannot_read_are_refused(tmp_path: Path, s
     [pa.list_(PAIRS), pa.list_(_struct(PAIRS)), pa.map_(INT, PAIRS), pa.list_(_struct(pa.list_(INT)), 2)],
     ids=str,
 )
-def test_lists_around_or_inside_lists_of_structs_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_lists_around_or_inside_fixed_size_lists_of_structs_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError, match="cannot be nested in a list, and cannot contain lists or maps"):
         LanceFileWriter(str(tmp_path / "f.lance"), pa.schema([("c", dtype)]), version="2.2")
 
 
-def test_tables_with_lists_of_structs_are_written_and_read_by_both_libraries(tmp_path: Path) -> None:
+def test_tables_with_fixed_size_lists_of_structs_are_written_and_read_by_both_libraries(tmp_path: Path) -> None:
     dtype = _struct(pa.list_(_struct(INT, PAIRS), 2))
     [batch] = _batches(dtype, [50], 0.2)
     uri = str(tmp_path / "table")

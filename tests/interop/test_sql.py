@@ -388,7 +388,7 @@ def test_a_forked_process_refuses_a_query_instead_of_waiting_forever(uri: str) -
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_failed_and_abandoned_results_can_be_collected_during_the_scan_of_another_query(uri: str) -> None:
+def test_failed_and_abandoned_results_can_be_garbage_collected_during_the_scan_of_another_query(uri: str) -> None:
     """The objects of their scans must not be freed by a thread that does not hold the interpreter lock."""
     program = textwrap.dedent(
         """

@@ -237,7 +237,7 @@ def _benchmark_columns(num_rows: int) -> dict[str, pa.Array]:
 
 
 @every_version
-def test_files_are_not_larger_than_those_of_pylance(tmp_path: Path, version: str) -> None:
+def test_total_size_of_files_is_at_most_that_of_pylance(tmp_path: Path, version: str) -> None:
     totals = np.zeros(2)
     for name, array in _benchmark_columns(40_000).items():
         table = _column(array)

@@ -142,7 +142,7 @@ def test_scattered_rows_taken_from_a_file_equal_those_taken_by_pylance(
 
 
 @pytest.mark.parametrize("name", ["small", "strings", "lists", "structs", "long vectors", "lists of vectors"])
-def test_rows_taken_in_any_order_or_repeatedly_equal_the_input(name: str, tmp_path: Path) -> None:
+def test_file_reader_takes_rows_in_any_order_and_repeatedly(name: str, tmp_path: Path) -> None:
     table = _table(name, nulls=True)
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:
@@ -152,7 +152,9 @@ def test_rows_taken_in_any_order_or_repeatedly_equal_the_input(name: str, tmp_pa
     assert reader.take(reader.schema.fields, rows).combine_chunks().equals(table.take(pa.array(rows)).combine_chunks())
 
 
-def test_unsorted_repeated_or_missing_row_positions_are_refused_by_lance_core_and_pylance(tmp_path: Path) -> None:
+def test_public_file_readers_of_both_libraries_refuse_unsorted_repeated_or_missing_row_positions(
+    tmp_path: Path,
+) -> None:
     table = _table("small", nulls=False)
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:

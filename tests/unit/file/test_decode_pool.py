@@ -104,7 +104,7 @@ def test_closing_a_scan_waits_for_its_running_tasks(gated: _GatedStore) -> None:
     assert gated.num_reading == 0
 
 
-def test_abandoned_scan_that_is_collected_does_not_wait_for_its_running_tasks(gated: _GatedStore) -> None:
+def test_garbage_collection_of_an_abandoned_scan_does_not_wait_for_the_running_tasks(gated: _GatedStore) -> None:
     cycle: list[object] = [_started_scan(gated)]
     cycle.append(cycle)
     dropped = weakref.ref(cycle[0])

@@ -46,7 +46,7 @@ def test_impossible_file_names_raise_invalid_input(tmp_path: Path, call: Callabl
 
 
 @pytest.mark.parametrize("uri", ["/a\0b", "~a\0b", "file:///a%00b", "memory://a\0b"])
-def test_location_with_a_nul_raises_invalid_input(uri: str) -> None:
+def test_location_with_a_nul_character_raises_invalid_input(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="must not contain a NUL"):
         lance_core.dataset(uri)
 

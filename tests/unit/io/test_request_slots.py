@@ -38,7 +38,7 @@ class _Calls:
         self.running.remove(name)
 
 
-def test_calls_with_several_requests_never_exceed_the_slots_and_all_complete():
+def test_calls_with_several_requests_never_exceed_the_number_of_slots_and_all_complete():
     async def run() -> None:
         calls = _Calls(5)
         for name in "abcd":

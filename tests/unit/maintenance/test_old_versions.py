@@ -70,7 +70,7 @@ def test_no_versions_are_old_if_fewer_exist_than_must_be_kept(uri) -> None:
     assert found == OldVersions(versions=10, removable=(), named=0, too_recent=0, next_at=None)
 
 
-def test_old_versions_exclude_tagged_and_branched_versions(uri) -> None:
+def test_old_versions_exclude_versions_used_by_tags_and_branches(uri) -> None:
     reference = lance.dataset(uri)
     reference.tags.create("gold", 2)
     reference.create_branch("try", 4)

@@ -200,7 +200,7 @@ def test_deeply_nested_predicate_text_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a[" * 20_000, "a" + "['x']" * 20_000, "int(" * 20_000, "a[date(1)[" * 20_000])
 @pytest.mark.sampled(1)
-def test_predicate_nesting_bounded_only_by_the_stack_is_refused(text: str) -> None:
+def test_predicate_nesting_that_would_exhaust_the_stack_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested"):
         parse(text)
 

@@ -143,5 +143,5 @@ def test_every_storability_rule_has_a_test_case() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_newest_format_version_stores_every_type(name: str) -> None:
+def test_newest_format_version_stores_every_supported_type(name: str) -> None:
     check_storable(schema_from_arrow(TYPES[name]().schema), LanceFileVersion.V2_2)

@@ -39,7 +39,7 @@ def test_damaged_branch_file_is_named_in_the_error() -> None:
         BranchRecord.parse("b", b"{}", "b.json")
 
 
-def test_branch_file_is_percent_encoded_and_branch_root_has_directories() -> None:
+def test_name_of_a_branch_file_is_percent_encoded_and_branch_root_has_directories() -> None:
     store = MemoryStore()
     assert branch_path(store, "t", "a/b/c") == "t/_refs/branches/a%2Fb%2Fc.json"
     assert branch_root(store, "t", "a/b/c") == "t/tree/a/b/c"

@@ -88,7 +88,7 @@ def test_file_versions_are_resolved_from_their_number_pairs() -> None:
         DataFile.from_proto(pb_table.DataFile())
 
 
-def test_recorded_path_with_a_nul_raises_corrupt_data() -> None:
+def test_recorded_path_with_a_nul_character_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="contains a NUL"):
         DataFile.from_proto(pb_table.DataFile(path="a\0b.lance", file_major_version=2, file_minor_version=2))
     with pytest.raises(CorruptDataError, match="base path 3 contains a NUL"):

@@ -60,7 +60,7 @@ def test_refused_ref_creation_is_repeated_when_the_ref_does_not_exist() -> None:
         create_ref(store, PATH, OURS)
 
 
-def test_ref_creation_that_cannot_be_read_back_is_an_unknown_outcome() -> None:
+def test_ref_creation_that_cannot_be_read_back_has_an_unknown_outcome() -> None:
     def fault(call: Call) -> When | None:
         return {"put_if_absent": When.AFTER, "get": When.BEFORE}.get(call.method)
 
@@ -68,7 +68,7 @@ def test_ref_creation_that_cannot_be_read_back_is_an_unknown_outcome() -> None:
         create_ref(FaultyStore(MemoryStore(), fault), PATH, OURS)
 
 
-def test_ref_creation_still_in_flight_is_an_unknown_outcome() -> None:
+def test_ref_creation_still_in_flight_has_an_unknown_outcome() -> None:
     class Silent(MemoryStore):
         def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
             raise StorageError("no answer", retryable=True, in_flight=True)

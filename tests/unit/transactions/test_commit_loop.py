@@ -210,14 +210,14 @@ def test_interrupt_during_the_create_keeps_the_files_that_the_version_may_need(t
     assert ours.file_name in table.transaction_files()
 
 
-def test_create_without_a_response_is_an_unknown_outcome(table: MemoryTable) -> None:
+def test_create_without_a_response_has_an_unknown_outcome(table: MemoryTable) -> None:
     unanswered_once(table)
     outcome = table.commit(appended(table), max_retries=0)
     assert isinstance(outcome, Unknown)
     assert "no answer" in str(outcome.cause)
 
 
-def test_failure_after_a_create_without_a_response_is_an_unknown_outcome(table: MemoryTable) -> None:
+def test_failure_after_a_create_without_a_response_leaves_the_outcome_unknown(table: MemoryTable) -> None:
     def fail_from_now_on(seconds: float) -> None:
         table.store.fault = listings_fail
 

@@ -115,7 +115,7 @@ def test_lost_detached_commit_request_leaves_no_files(made: Table) -> None:
     assert made.transaction_files() == before
 
 
-def test_request_that_may_still_take_effect_is_an_unknown_outcome(made: Table) -> None:
+def test_detached_commit_request_that_may_still_take_effect_has_an_unknown_outcome(made: Table) -> None:
     def put_if_absent(*arguments: object, **durability: object) -> object:
         raise StorageError("no answer", in_flight=True)
 
@@ -127,7 +127,7 @@ def test_request_that_may_still_take_effect_is_an_unknown_outcome(made: Table) -
     assert transaction.file_name in made.transaction_files()
 
 
-def test_version_that_cannot_be_read_back_is_an_unknown_outcome(made: Table) -> None:
+def test_detached_commit_that_cannot_be_read_back_has_an_unknown_outcome(made: Table) -> None:
     known = made.log.read_version(1)
 
     def fault(call: Call) -> When | None:
@@ -141,7 +141,7 @@ def test_version_that_cannot_be_read_back_is_an_unknown_outcome(made: Table) -> 
     assert outcome.version == NUMBER
 
 
-def test_detached_version_number_taken_by_another_writer_is_an_unknown_outcome(made: Table) -> None:
+def test_detached_commit_whose_version_number_was_taken_by_another_writer_has_an_unknown_outcome(made: Table) -> None:
     made.detach(append(fragment(), read_version=1))
     outcome = made.detach(append(fragment(), read_version=1))
     assert isinstance(outcome, Unknown)

@@ -207,7 +207,7 @@ def test_commit_without_listed_newer_versions_finds_no_earlier_commit(
     assert isinstance(table.commit(append(fragment(), read_version=0)), Committed)
 
 
-def test_removed_versions_after_the_read_version_are_a_conflict(table: Table) -> None:
+def test_removed_versions_after_the_read_version_cause_a_conflict(table: Table) -> None:
     table.made(append(fragment(), read_version=1))
     table.made(append(fragment(), read_version=2))
     table.store.delete(table.log.path(ManifestName(2, ManifestNaming.V2)))

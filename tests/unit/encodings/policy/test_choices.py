@@ -56,7 +56,7 @@ def test_chunks_of_words_have_the_requested_size():
     assert choose_words(block, FieldOptions(structure="fullzip")) is None
 
 
-def test_the_next_smaller_choice_after_bitpacked_chunks_is_flat_chunks():
+def test_flat_chunks_are_the_next_smaller_choice_after_bitpacked_chunks():
     block = words(range(4000), 32)
     assert MiniBlockChoice("inline_bitpacking", 1024).smaller(block) == MiniBlockChoice("flat", 512)
     assert MiniBlockChoice("flat", 2).smaller(block) is None

@@ -60,7 +60,7 @@ def test_validity_around_strings_is_combined_with_the_nulls_of_the_strings() -> 
     assert decode(encoding, buffers, pa.string(), rows).to_pylist() == ["a", None]
 
 
-def test_nullable_without_a_kind_or_with_byte_validity_raises_corrupt_data() -> None:
+def test_nullable_encoding_without_a_kind_or_with_byte_validity_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="does not specify"):
         decode(pb20.ArrayEncoding(nullable=pb20.Nullable()), [], pa.int8(), 1)
     with pytest.raises(CorruptDataError, match="8 bits per row"):
