@@ -54,7 +54,7 @@ RUNNERS = {
 MOST_BLOCKS_NOT_RUN = 3
 
 
-def test_every_code_block_is_run_by_a_test_or_has_a_recorded_reason() -> None:
+def test_every_code_block_is_run_by_a_test_or_states_why_it_is_not_run() -> None:
     assert {(block.page, block.language) for block in all_blocks() if block.reason is None} == set(RUNNERS)
     for (page, _), test in RUNNERS.items():
         text = (ROOT / test).read_text()

@@ -37,7 +37,7 @@ def test_importing_lance_core_loads_only_lightweight_packages():
     assert json.loads(done.stdout) == []
 
 
-def test_lance_core_works_where_spark_and_dagster_are_not_installed(tmp_path):
+def test_lance_core_works_without_spark_and_dagster(tmp_path):
     uri = str(tmp_path / "t.lance")
     program = f"""{REFUSE_IMPORTS}
 import lance_core

@@ -100,7 +100,7 @@ def test_names_in_the_reasons_for_absence_exist(key: str) -> None:
 
 
 @pytest.mark.parametrize(("owner", "name"), MEMBERS, ids=[".".join(member) for member in MEMBERS])
-def test_absent_member_of_a_class_is_explained_on_the_class_and_its_objects(owner: str, name: str) -> None:
+def test_error_for_an_absent_member_explains_the_absence_on_the_class_and_its_objects(owner: str, name: str) -> None:
     kind = CLASSES[owner]
     for each in (kind, kind.__new__(kind)):
         assert not hasattr(each, name)
@@ -111,7 +111,7 @@ def test_absent_member_of_a_class_is_explained_on_the_class_and_its_objects(owne
 
 
 @pytest.mark.parametrize("name", [*NAMES, *MODULES])
-def test_absent_name_of_the_package_is_explained(name: str) -> None:
+def test_error_for_an_absent_name_of_the_package_explains_the_absence(name: str) -> None:
     assert not hasattr(lance_core, name)
     with pytest.raises(AttributeError) as raised:
         getattr(lance_core, name)
@@ -122,7 +122,7 @@ def test_absent_name_of_the_package_is_explained(name: str) -> None:
 @pytest.mark.parametrize(
     ("module", "name"), [("blob", "BlobIterator"), ("dataset", "VectorIndexReader"), ("fragment", "CompactedSsTable")]
 )
-def test_absent_name_of_a_module_is_explained(module: str, name: str) -> None:
+def test_error_for_an_absent_name_of_a_module_explains_the_absence(module: str, name: str) -> None:
     ours = import_module(f"lance_core.{module}")
     assert isinstance(ours, ModuleType)
     with pytest.raises(AttributeError) as raised:
@@ -138,7 +138,7 @@ def test_unknown_attribute_raises_the_standard_message_of_python(owner: type) ->
         _ = owner.__new__(owner).teleport
 
 
-def test_absent_member_is_explained_in_a_subclass(dataset: lance_core.LanceDataset) -> None:
+def test_error_for_an_absent_member_explains_the_absence_on_a_subclass(dataset: lance_core.LanceDataset) -> None:
     class Points(lance_core.LanceDataset):
         pass
 
@@ -184,7 +184,7 @@ def test_handles_that_explain_absent_members_can_be_pickled_copied_and_mocked(da
             _ = double.to_nothing
 
 
-def test_rejected_argument_is_explained(dataset: lance_core.LanceDataset) -> None:
+def test_error_for_a_rejected_argument_explains_the_rejection(dataset: lance_core.LanceDataset) -> None:
     with pytest.raises(lance_core.NotSupportedError) as raised:
         dataset.scanner(full_text_query="hello")
     reason = ABSENT["(full_text_query)"]

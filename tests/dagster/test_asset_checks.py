@@ -128,7 +128,7 @@ def test_a_check_of_a_missing_dataset_fails_with_a_one_line_error(tmp_path, inst
     assert event.step_failure_data.user_failure_data.description.endswith("[DatasetNotFoundError]")
 
 
-def test_a_schema_change_is_reported_only_by_the_first_check_after_it(uri, instance) -> None:
+def test_a_schema_change_is_reported_only_by_the_first_check_after_the_change(uri, instance) -> None:
     defs = definitions(uri)
     for expected in (True, True):
         assert results(run(instance, defs, {"only": ["schema"]})) == {"schema": (expected, "WARN")}

@@ -23,7 +23,7 @@ def test_table_schema_contains_type_nullability_and_comment_of_each_column() -> 
     ]
 
 
-def test_wide_schema_is_listed_in_part_and_its_event_stays_small() -> None:
+def test_table_schema_with_many_columns_lists_only_part_of_the_columns_and_stays_small() -> None:
     columns = table_schema(pa.schema([pa.field(f"column {number}", pa.int64()) for number in range(10_000)]))
     assert len(columns.columns) == 500
     assert columns.constraints.other == ["9500 more columns"]

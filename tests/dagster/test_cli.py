@@ -282,7 +282,7 @@ def test_a_module_that_cannot_be_imported_is_reported_in_one_line(tmp_path, monk
     assert done.stderr.count("\n") == 1
 
 
-def test_an_empty_uri_of_a_check_is_refused(module) -> None:
+def test_an_empty_uri_for_the_check_command_is_refused(module) -> None:
     done = run("check", "--uri", "", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr == "FAILED events: run configuration of events: the URI is empty [InvalidInputError]\n"
@@ -317,7 +317,7 @@ def test_the_log_of_a_command_is_shown_only_when_requested(module) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_appears_in_the_instance_of_dagster_home(module, tmp_path, monkeypatch) -> None:
+def test_a_run_of_a_command_appears_in_the_instance_at_dagster_home(module, tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
@@ -357,7 +357,7 @@ def test_the_demo_command_has_its_own_help() -> None:
     assert "Usage: lance-pipelines demo" in done.output
 
 
-def test_python_dash_m_lance_pipelines_runs_the_command() -> None:
+def test_running_lance_pipelines_as_a_module_runs_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lance_pipelines", "--version"], capture_output=True, text=True, check=True
     )

@@ -352,7 +352,9 @@ def test_first_partition_loads_an_empty_frame_with_the_columns_of_the_input(lake
     assert seen == [(frame_type, ["day"])]
 
 
-def test_first_partition_cannot_be_loaded_as_a_dataset(lake: Lake) -> None:
+def test_first_partition_of_an_asset_that_depends_on_its_previous_partition_cannot_be_loaded_as_a_dataset(
+    lake: Lake,
+) -> None:
     @dg.asset(
         partitions_def=DAYS,
         metadata={"partition_expr": "day"},

@@ -196,13 +196,13 @@ def test_freshness_policy_fails_when_maintenance_is_overdue_and_passes_after_a_r
     assert freshness(upkeep, now + 2 * day, overdue_after=timedelta(days=1)) is FreshnessState.FAIL
 
 
-def test_overdue_after_set_to_none_declares_no_freshness_policy(upkeep) -> None:
+def test_overdue_after_with_the_value_none_declares_no_freshness_policy(upkeep) -> None:
     node = upkeep.definitions(overdue_after=None).resolve_asset_graph().get(MAINTENANCE)
     assert node.freshness_policy is None
 
 
 @pytest.mark.parametrize("seconds", [0, 59])
-def test_overdue_after_less_than_a_minute_is_refused(seconds) -> None:
+def test_overdue_after_with_a_value_below_one_minute_is_refused(seconds) -> None:
     with pytest.raises(InvalidInputError, match=f"overdue_after must be at least one minute, found 0:00:{seconds:02}"):
         MaintenancePolicy(overdue_after=timedelta(seconds=seconds))
 

@@ -76,13 +76,15 @@ def _clean_while_others_write(uri: str, rounds: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_cleanups_while_pylance_writes_remove_no_referenced_file(tmp_path: Path) -> None:
+def test_cleanups_concurrent_with_pylance_writes_remove_no_referenced_file(tmp_path: Path) -> None:
     _clean_while_others_write(str(tmp_path / "table"), rounds=40, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
-def test_cleanups_while_pylance_writes_for_a_long_time_remove_no_referenced_file(tmp_path: Path, seed: int) -> None:
+def test_cleanups_concurrent_with_pylance_writes_over_a_long_time_remove_no_referenced_file(
+    tmp_path: Path, seed: int
+) -> None:
     _clean_while_others_write(str(tmp_path / "table"), rounds=600, seed=seed)
 
 

@@ -289,7 +289,7 @@ def test_filters_and_projections_of_blob_columns_return_descriptors(tmp_path, ve
     assert fragment.to_table(blob_handling="all_binary")["b"].to_pylist() == V1_VALUES[2:4]
 
 
-def test_an_unknown_blob_handling_is_refused(tmp_path) -> None:
+def test_an_unknown_value_of_blob_handling_is_refused(tmp_path) -> None:
     ours = lance_core.write_dataset(_v1(V1_VALUES), str(tmp_path / "t"))
     with pytest.raises(InvalidInputError, match="Invalid blob_handling"):
         ours.scanner(blob_handling="some")

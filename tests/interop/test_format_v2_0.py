@@ -117,7 +117,7 @@ def _same_file(directory: Path, table: pa.Table) -> Path:
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(20)
-def test_a_column_of_each_type_has_the_same_bytes_as_in_pylance_and_is_read(tmp_path: Path, name: str) -> None:
+def test_a_column_of_each_type_has_the_same_bytes_as_in_pylance_and_is_read_back(tmp_path: Path, name: str) -> None:
     column = COLUMNS[name]
     _same_file(tmp_path, pa.table({name: column}))
     _same_file(tmp_path, pa.table({name: column.slice(0, 0)}))

@@ -80,7 +80,7 @@ def test_other_arguments_apply_to_sorted_rows_as_in_pylance(uri: str, arguments:
     assert (ours.num_rows, repr(ours.to_pydict())) == (theirs.num_rows, repr(theirs.to_pydict()))
 
 
-def test_rows_are_sorted_by_columns_that_are_not_returned(uri: str) -> None:
+def test_rows_can_be_sorted_by_columns_that_are_not_returned(uri: str) -> None:
     found = lance_core.dataset(uri).to_table(columns=["n", "_rowoffset"], order_by=["st.x"])
     assert found["n"].to_pylist() == found["_rowoffset"].to_pylist() == [5, 0, 3, 4, 1, 2]
 

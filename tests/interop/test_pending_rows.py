@@ -79,7 +79,9 @@ def table(server: S3Server) -> Table:
 
 @LIBRARIES
 @pytest.mark.sampled(1)
-def test_a_tag_on_a_reserved_version_finishes_its_commit(table: Table, library: ModuleType) -> None:
+def test_creating_a_tag_on_a_reserved_version_finishes_the_commit_of_the_version(
+    table: Table, library: ModuleType
+) -> None:
     table.write(lance, 3, table.uri)
     table.make_pending(3, keeps_final=False)
     dataset = library.dataset(table.uri, version=2, storage_options=table.options)

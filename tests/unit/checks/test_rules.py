@@ -170,7 +170,7 @@ def test_pylance_failure_is_reported_as_a_problem(uri) -> None:
     assert finding.text.startswith("pylance could not read version 2: ")
 
 
-def test_pylance_check_without_pylance_is_skipped_with_the_reason(uri, monkeypatch) -> None:
+def test_pylance_check_without_pylance_is_skipped_and_states_the_reason(uri, monkeypatch) -> None:
     monkeypatch.setattr(rules, "_REFERENCE_MODULE", "no_such_module")
     assert check("pylance", uri) == (True, "skipped: pylance is not installed (pip install pylance)")
 
