@@ -113,7 +113,7 @@ def test_the_fleet_shows_the_worst_dataset_first_with_its_reasons(lake) -> None:
     assert shown["lance/summary"].startswith("3 datasets: 1 C, 1 B, 1 A; ")
 
 
-def test_a_dataset_that_cannot_be_read_is_the_first_row_and_does_not_stop_the_others(lake) -> None:
+def test_a_dataset_that_cannot_be_read_is_listed_first_and_does_not_hide_the_others(lake) -> None:
     lake.add("bad", 5)
     broken = lake.add("broken", 1)
     (manifest,) = Path(broken, "_versions").glob("*.manifest")

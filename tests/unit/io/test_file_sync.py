@@ -91,7 +91,7 @@ def test_dependencies_of_an_object_are_durable_before_it_appears(calls: Calls, t
 
 
 @pytest.mark.parametrize("verb", ["put", "put_if_absent"])
-def test_object_that_depends_on_a_missing_one_does_not_appear(tmp_path: Path, verb: str) -> None:
+def test_object_that_depends_on_a_missing_object_is_not_created(tmp_path: Path, verb: str) -> None:
     with pytest.raises(StorageError) as raised:
         getattr(LocalStore(), verb)(f"{tmp_path}/final", b"x", depends_on=[f"{tmp_path}/absent"])
     assert raised.value.context["errno"] == errno.ENOENT

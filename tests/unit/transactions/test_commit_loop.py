@@ -184,7 +184,7 @@ def interrupt(*arguments: object, **more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_interrupt_before_the_create_leaves_no_version_and_no_files(table: MemoryTable) -> None:
+def test_interrupt_before_the_creation_of_the_manifest_leaves_no_version_and_no_files(table: MemoryTable) -> None:
     before = table.transaction_files()
     put = table.store.inner.put
 
@@ -201,7 +201,9 @@ def test_interrupt_before_the_create_leaves_no_version_and_no_files(table: Memor
     assert table.transaction_files() == before
 
 
-def test_interrupt_during_the_create_keeps_the_files_that_the_version_may_need(table: MemoryTable) -> None:
+def test_interrupt_during_the_creation_of_the_manifest_keeps_the_files_that_the_version_may_need(
+    table: MemoryTable,
+) -> None:
     ours, progress = appended(table), CommitProgress()
     table.store.inner.put_if_absent = interrupt
     with pytest.raises(KeyboardInterrupt):
@@ -210,14 +212,14 @@ def test_interrupt_during_the_create_keeps_the_files_that_the_version_may_need(t
     assert ours.file_name in table.transaction_files()
 
 
-def test_create_without_a_response_has_an_unknown_outcome(table: MemoryTable) -> None:
+def test_creation_request_without_a_response_has_an_unknown_outcome(table: MemoryTable) -> None:
     unanswered_once(table)
     outcome = table.commit(appended(table), max_retries=0)
     assert isinstance(outcome, Unknown)
     assert "no answer" in str(outcome.cause)
 
 
-def test_failure_after_a_create_without_a_response_leaves_the_outcome_unknown(table: MemoryTable) -> None:
+def test_failure_after_a_creation_request_without_a_response_leaves_the_outcome_unknown(table: MemoryTable) -> None:
     def fail_from_now_on(seconds: float) -> None:
         table.store.fault = listings_fail
 
@@ -227,7 +229,9 @@ def test_failure_after_a_create_without_a_response_leaves_the_outcome_unknown(ta
     assert "no answer" in str(outcome.cause)
 
 
-def test_versions_removed_after_a_create_without_a_response_leave_the_outcome_unknown(table: MemoryTable) -> None:
+def test_versions_removed_after_a_creation_request_without_a_response_leave_the_outcome_unknown(
+    table: MemoryTable,
+) -> None:
     def clean_up(seconds: float) -> None:
         table.store.fault = no_fault
         commit_some(table, 3)
@@ -239,7 +243,7 @@ def test_versions_removed_after_a_create_without_a_response_leave_the_outcome_un
     assert "no answer" in str(outcome.cause)
 
 
-def test_different_version_with_the_same_number_proves_that_a_create_without_a_response_failed(
+def test_different_version_with_the_same_number_proves_that_a_creation_request_without_a_response_failed(
     table: MemoryTable,
 ) -> None:
     unanswered_once(table)
@@ -247,7 +251,7 @@ def test_different_version_with_the_same_number_proves_that_a_create_without_a_r
     assert table.versions() == [1, 2, 3]
 
 
-def test_version_of_another_writer_does_not_prove_that_an_earlier_create_failed(table: MemoryTable) -> None:
+def test_version_of_another_writer_does_not_prove_that_an_earlier_creation_request_failed(table: MemoryTable) -> None:
     unanswered_once(table, lambda: commit_some(table, 2))
     outcome = table.commit(appended(table))
     assert isinstance(outcome, Unknown)
@@ -263,7 +267,7 @@ def test_lost_request_of_an_earlier_attempt_leaves_the_outcome_unknown(table: Me
     assert outcome.version == 2
 
 
-def test_create_that_certainly_failed_is_reported_as_failed(table: MemoryTable) -> None:
+def test_creation_request_that_certainly_failed_is_reported_as_failed(table: MemoryTable) -> None:
     table.store.fault = lambda call: When.BEFORE if call.method == "put_if_absent" else None
     assert isinstance(table.commit(appended(table)), NotCreated)
 

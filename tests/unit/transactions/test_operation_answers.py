@@ -270,7 +270,7 @@ def declaring(key: str, value: str) -> UpdateConfig:
     return UpdateConfig(field_metadata={0: MapUpdate(entries={key: value})})
 
 
-def test_clustering_key_is_declared_once() -> None:
+def test_clustering_key_can_be_declared_only_once() -> None:
     declared = sealed(declaring(CLUSTERING_POSITION, "1").apply(on(table(part(0)))))
     assert declared.message.fields[0].unenforced_clustering_key_position == 1
     with pytest.raises(InvalidSchemaError, match="clustering key is already declared"):

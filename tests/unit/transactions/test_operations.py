@@ -83,7 +83,7 @@ def test_delete_rewrite_and_config_transactions_survive_a_round_trip(operation: 
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
 
-def test_rewrite_by_a_release_without_groups_becomes_one_group() -> None:
+def test_rewrite_committed_by_a_release_without_groups_becomes_one_group() -> None:
     message = Pb.Rewrite(old_fragments=[_part(1).message], new_fragments=[_part(4).message])
     assert Rewrite.from_proto(message) == _group(
         (Fragment(message.old_fragments[0]),), (Fragment(message.new_fragments[0]),)

@@ -275,7 +275,7 @@ def test_commit_timeout_ends_the_retries(table: Table) -> None:
     assert outcome == Contended(1)
 
 
-def test_two_concurrent_creates_create_one_table() -> None:
+def test_two_concurrent_creations_create_one_table() -> None:
     table = Table()
     _before_create(table, lambda: table.made(overwrite(fragment())))
     assert table.commit(overwrite(fragment()), create_only=True) == TableExists(1)
@@ -344,7 +344,7 @@ def test_lost_commit_request_that_is_not_retryable_is_reported(table: Table) -> 
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("retryable", [False, True])
-def test_unreadable_manifest_after_a_failed_create_leaves_the_outcome_unknown(
+def test_unreadable_manifest_after_a_failed_creation_request_leaves_the_outcome_unknown(
     table: Table, when: When, retryable: bool
 ) -> None:
     table.store.retryable = retryable
@@ -369,7 +369,7 @@ def test_failed_read_back_of_a_commit_is_retried(table: Table) -> None:
     assert table.made(append(fragment(), read_version=1)) == 2
 
 
-def test_create_refused_although_no_version_exists_is_repeated(table: Table) -> None:
+def test_creation_request_refused_although_no_version_exists_is_repeated(table: Table) -> None:
     real = table.store.inner.put_if_absent
     answers = [PutOutcome.EXISTS, PutOutcome.EXISTS]
     table.store.inner.put_if_absent = lambda *args, **more: answers.pop() if answers else real(*args, **more)
@@ -440,7 +440,7 @@ def test_refused_fragment_leaves_no_transaction_file(table: Table) -> None:
     assert table.versions() == [1]
 
 
-def test_version_without_a_transaction_conflicts(table: Table) -> None:
+def test_version_without_a_transaction_conflicts_with_a_stale_commit(table: Table) -> None:
     draft = ManifestDraft(table.log.read_version(1))
     sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=0)
     message = sealed.manifest.message

@@ -270,7 +270,7 @@ def test_repeated_commit_does_not_count_its_orphaned_version_as_success() -> Non
     assert not isinstance(again, (Committed, AlreadyCommitted)), again
 
 
-def test_failure_to_list_after_the_create_leaves_the_outcome_unknown() -> None:
+def test_failure_to_list_after_the_creation_of_the_manifest_leaves_the_outcome_unknown() -> None:
     table = Table()
     ours = _append(table)
 
