@@ -24,7 +24,7 @@ BEGINNING = """\
 # Reference: lance_pipelines
 
 Everything that `lance_pipelines` exports. Generated from docstrings by `.ci/reference.py`; change them there. Guides:
-[add it to your Dagster project](../guides/add-to-your-dagster-project.md),
+[add Lance datasets to your Dagster project](../guides/add-to-your-dagster-project.md),
 [declare datasets](../guides/declare-datasets.md), [IO manager](../guides/io-manager.md).
 """
 

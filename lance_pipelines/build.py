@@ -63,9 +63,9 @@ def build_definitions(
         messages: stores the messages between steps; by default, in the storage directory of the instance. If steps run
             on several machines, pass one that all of them can access.
         sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
-        maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
-            cleanup. With ``RUNNING``, they do not have to be started in the web interface. The policy of a single
-            dataset can say the same (``MaintenancePolicy.running``).
+        maintenance_status: default status of the sensors that request compaction, materialization of deletions, index
+            updates, and cleanup. With ``RUNNING``, they do not have to be started in the web interface. A policy can
+            switch the sensors on for its dataset alone (``MaintenancePolicy.running``).
 
     Raises:
         InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or equals the name

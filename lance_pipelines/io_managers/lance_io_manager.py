@@ -47,7 +47,7 @@ class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     """Stores assets in Lance datasets, and loads them as data frames.
 
     ``pyarrow.Table``, ``pyarrow.RecordBatchReader``, ``pandas.DataFrame``, ``polars.DataFrame``, ``polars.LazyFrame``,
-    DuckDB relations, and Spark DataFrames are stored and loaded; a ``lance_core.LanceDataset`` is loaded. The
+    DuckDB relations, and Spark DataFrames are stored and loaded; a ``lance_core.LanceDataset`` can only be loaded. The
     annotation of a parameter selects the type; without one, it is ``pyarrow.Table``.
 
     Metadata of an asset:

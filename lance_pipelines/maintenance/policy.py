@@ -170,7 +170,7 @@ class MaintenancePolicy:
             interval of the weekly schedule; None disables it.
         running: whether the sensors maintain this dataset. True: they do, and run without being started in the web
             interface. False: they never do; jobs and schedules are not affected. None: they do if they run for all
-            datasets (``maintenance_status``), or if somebody starts them and no other dataset says True.
+            datasets (``maintenance_status``), or if somebody starts them and no dataset has True.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
@@ -196,7 +196,7 @@ class MaintenancePolicy:
             raise InvalidInputError(f"maintenance: running must be True, False, or None, found {running!r}")
 
     def digest(self) -> str:
-        """Return a hexadecimal digest of what decides when work is due; the same in every process."""
+        """Return a hexadecimal digest of everything that determines when work is due; the same in every process."""
         parts = dataclasses.asdict(self)
         del parts["overdue_after"], parts["running"]
         text = json.dumps(parts, sort_keys=True, default=timedelta.total_seconds)
