@@ -148,7 +148,7 @@ def missing_name(module: str, name: str) -> AttributeError:
 
 
 class _PylanceClassMeta(ABCMeta):  # so that users can combine the classes with abstract ones
-    """Looks up static methods and class methods, which are used without an object."""
+    """Metaclass that raises the error for missing static methods and class methods, which are accessed on the class."""
 
     if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
 

@@ -427,7 +427,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     def checkout_latest(self) -> None:
         """Move this handle to the latest version.
 
-        If another thread moves the handle to an even newer version in the meantime, it stays there.
+        If another thread moves the handle to an even newer version in the meantime, the handle stays at that version.
         """
         before = self._view
         latest = before.latest()
@@ -1127,10 +1127,10 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         created even if no row matches.
 
         Args:
-            updates: maps the names of columns to SQL expressions, which see the values before the update. Results are
-                cast to the types of the columns.
+            updates: maps the names of columns to SQL expressions, which are evaluated on the values before the update.
+                Results are cast to the types of the columns.
             where: the condition, as SQL text or an Arrow expression; None for all rows. A row for which it is null is
-                kept.
+                not updated.
             conflict_retries: maximum number of times that the update is planned again after a conflict.
             retry_timeout: once this time has elapsed, the update is not planned again.
             data_storage_version: version of the new data files; if None, that of the table.
@@ -1254,7 +1254,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
         Args:
             *alterations: each a dictionary with the key ``path`` ("a", "s.x", "l.item.x"), and at least one of
-                ``name``, ``nullable``, and ``data_type``. Paths refer to the columns before all changes. For the
+                ``name``, ``nullable``, and ``data_type``. Paths refer to the schema before any of the changes. For the
                 possible types, see :mod:`lance_core.columns.casts`.
 
         Raises:
@@ -1560,7 +1560,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Args:
             older_than: remove only versions that were created longer ago than this. If none of ``older_than``,
                 ``retain_versions``, and ``versions`` is given, versions older than two weeks are removed.
-            retain_versions: remove only versions that are not among this number of newest versions.
+            retain_versions: remove only versions that are not among the newest ``retain_versions`` versions.
             delete_unverified: whether to remove files that no version has ever referenced, regardless of their age.
                 Safe only if no other process writes to the dataset.
             error_if_tagged_old_versions: whether to raise an error if a tagged version matches the options. If False,
@@ -1723,7 +1723,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
             InvalidRefError: the name is invalid.
             RefAlreadyExistsError: the branch already exists, or a crashed writer left behind an unfinished branch of
                 the same name that starts from a different version.
-            VersionNotFoundError: the version does not exist, or was removed by a cleanup while the branch was created.
+            VersionNotFoundError: the version does not exist, or was removed by a cleanup while the branch was being
+                created.
             RefNotFoundError: the tag or branch does not exist.
             StorageError: a storage operation failed.
         """

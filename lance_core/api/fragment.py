@@ -107,7 +107,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             dataset_uri: location of the dataset to which the fragment will be added.
             data: the rows (at least one), all of which are written to one data file.
             fragment_id: the id of the fragment in the result; None means 0.
-            schema: as for :func:`lance_core.write_fragments`, as are the other arguments.
+            schema: as for :func:`lance_core.write_fragments`; the same applies to all other arguments.
 
         Raises:
             InvalidInputError: there are no rows, or more rows than a fragment can have.
@@ -135,7 +135,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
     @staticmethod
     def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> FragmentMetadata:
-        """Describe a fragment that consists of an existing data file, for example one that the dataset has lost.
+        """Describe a fragment that consists of an existing data file, for example to recover a lost fragment.
 
         Args:
             filename: path of the file, relative to ``data/``.

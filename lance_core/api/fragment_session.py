@@ -41,7 +41,8 @@ class FragmentSession:
     def take(self, indices: Sequence[int] | pa.Array) -> pa.Table:
         """Return rows by position; positions count only the rows of the fragment that are not deleted.
 
-        The rows are returned in the requested order, and may repeat. pylance accepts only ascending positions.
+        The rows are returned in the requested order, and positions may repeat. pylance accepts only ascending
+        positions.
 
         Raises:
             RowOutOfRangeError: a position is out of range.

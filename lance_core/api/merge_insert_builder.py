@@ -166,10 +166,11 @@ class MergeInsertBuilder(PylanceClass):
         """Set how updated rows are written.
 
         Args:
-            mode: "rewrite_rows" moves whole rows to new fragments. "rewrite_columns" rewrites the columns of the source
-                for all rows of the fragments with updated rows; it is possible if rows are only updated, and the source
-                lacks a column. "auto" rewrites columns if the source lacks some, and there is a scalar index on the key
-                column, and moves rows otherwise. Columns are always rewritten if the source lacks members of a struct.
+            mode: "rewrite_rows" moves whole rows to new fragments. "rewrite_columns" rewrites only the columns that the
+                source contains, for all rows of the fragments with updated rows; it is possible only if the merge
+                neither inserts nor deletes rows, and the source lacks a column. "auto" rewrites columns if the source
+                lacks some, and there is a scalar index on the key column, and moves rows otherwise. Columns are always
+                rewritten if the source lacks members of a struct.
 
         Raises:
             InvalidInputError: the mode is unknown.
@@ -223,7 +224,7 @@ class MergeInsertBuilder(PylanceClass):
             ``{"num_inserted_rows": i, "num_updated_rows": u, "num_deleted_rows": d}``.
 
         Raises:
-            InvalidInputError: the merge would not change any row, or the source cannot be read.
+            InvalidInputError: no method of the builder specifies what the merge changes, or the source cannot be read.
             InvalidMergeError: a condition is invalid, a row matches although :meth:`when_matched_fail` was called,
                 or several rows of the source match the same row of the dataset.
             SchemaMismatchError: the source lacks a key column, or is incompatible with the dataset.

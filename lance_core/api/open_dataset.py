@@ -47,10 +47,10 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
             exist.
         storage_options: credentials and settings of the store; entries named ``base_{id}.{name}`` apply only to the
             store of the base path with that id.
-        default_scan_options: options for all scans through the handle, such as ``{"batch_size": 1024}`` or
-            ``{"with_row_id": True}``, in which case the schema of the handle contains ``_rowid`` too. Each option is
-            the name of a method of :class:`ScannerBuilder`, with its argument. An argument that is passed to a scan
-            overrides the option. Counts, takes, and scans of single fragments do not use the options.
+        default_scan_options: options for all scans through the handle, such as ``{"batch_size": 1024}``. With
+            ``{"with_row_id": True}``, the schema of the handle contains ``_rowid`` too. Each option is the name of a
+            method of :class:`ScannerBuilder`, with its argument. An argument that is passed to a scan overrides the
+            option. Counts, takes, and scans of single fragments do not use the options.
         metadata_cache_size_bytes: maximum size of the handle's own session in bytes; if None, 64 MiB.
         session: a session to share with other handles; if None, the handle has its own.
         base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.

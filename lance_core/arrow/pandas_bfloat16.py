@@ -54,7 +54,7 @@ class PandasBFloat16Type(ExtensionDtype):  # type: ignore[misc]  # pandas has no
 
     @classmethod
     def construct_from_string(cls, string: str) -> PandasBFloat16Type:
-        """Return the type for its name.
+        """Return the type with the given name.
 
         Raises:
             TypeError: the name is that of another type; pandas expects this error.
@@ -115,7 +115,7 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]  # pandas has n
         return int(self.data.nbytes)
 
     def isna(self) -> np.ndarray[Any, Any]:
-        """Return which values are null; NaN is a value."""
+        """Return a boolean array that marks the nulls; NaN is not a null."""
         return np.asarray(self.data.is_null())
 
     def take(
@@ -137,7 +137,7 @@ class PandasBFloat16Array(ExtensionArray):  # type: ignore[misc]  # pandas has n
         )
 
     def copy(self) -> PandasBFloat16Array:
-        """Return an array of the same values, which cannot be changed in place."""
+        """Return an array that shares the values of this one; they cannot be changed in place."""
         return type(self)(self.data)
 
     def to_numpy(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]:

@@ -154,7 +154,7 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
 
 
 def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
-    """Return whether a branch descends from the line with the forks ``own``; True if this cannot be determined."""
+    """Return whether a branch descends from the line whose forks are ``own``; True if this cannot be determined."""
     if record is None or not record.forks:
         return True
     return len(record.forks) > len(own) and record.forks[: len(own)] == own

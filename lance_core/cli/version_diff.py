@@ -68,7 +68,7 @@ class VersionDiff:
         rows_added: number of rows whose ids only the later version has.
         rows_removed: number of rows whose ids only the earlier version has.
         rows_updated: number of rows that were updated between the versions and that both have; None if the table has no
-            stable row ids, so that each updated row counts as a removed row and an added one.
+            stable row ids, in which case each updated row counts as a removed row and an added one.
         changes: the changes to other items: fields of the schema, fragments, configuration, table metadata, indices.
     """
 

@@ -157,7 +157,7 @@ class AddedColumns:
 
     @classmethod
     def of(cls, view: TableView, values: ColumnValues) -> Self:
-        """Determine the columns."""
+        """Determine the columns that ``values`` adds to a version."""
         manifest = view.counted_manifest
         prepared = PreparedInput(values.schema(view), upgrades_blobs=manifest.file_version >= LanceFileVersion.V2_2)
         schema = _extended(manifest, declared_schema(schema_from_arrow(prepared.schema)))
@@ -245,7 +245,7 @@ def _with_members(field: Field, added: Field | None, new_ids: Iterator[int], pat
 
 
 def _can_extend(field: Field, added: Field | None) -> bool:
-    """Return whether a column with the name of another adds members to its struct, or to the items of its list."""
+    """Return whether a new column adds members to the existing struct (or list of structs) with the same name."""
     if added is None or field.is_leaf or added.is_leaf or field.logical_type != added.logical_type:
         return False
     return field.is_struct or (field.is_list and _can_extend(field.children[0], added.children[0]))

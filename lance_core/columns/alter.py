@@ -90,7 +90,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The change of a version.
+    """The planned changes to the schema of a version.
 
     Attributes:
         schema: the new schema.
@@ -110,8 +110,8 @@ def alter_columns(view: TableView, alterations: Sequence[AlterColumn]) -> TableV
 
     Args:
         view: the version on which the first attempt is based.
-        alterations: the changes; paths refer to the columns before all changes. If a property of a column is changed
-            twice, the last change applies.
+        alterations: the changes; paths refer to the schema before any of the changes. If a property of a column is
+            changed twice, the last change applies.
 
     Raises:
         InvalidTypeError: a change is not a dictionary, or a value has the wrong type.

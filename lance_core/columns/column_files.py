@@ -98,7 +98,7 @@ class ColumnFiles:
         return (fragment.content_key, columns) in self._written
 
     def add(self, written: Mapping[tuple[str, Schema], DataFile]) -> None:
-        """Add files that other processes have written; they are never removed.
+        """Add files that other processes have written; this object never removes them.
 
         Args:
             written: maps the ``content_key`` of a fragment and the columns to the file.
@@ -150,7 +150,7 @@ def commit_columns(
     policy: RetryPolicy,
     properties: Mapping[str, str] | None = None,
 ) -> TableView:
-    """Plan a change of columns, write its files, and commit it, until it does not conflict with other writers.
+    """Plan, write, and commit a change of columns; after a conflict with another writer, plan it again.
 
     Args:
         view: the version on which the first attempt is based.

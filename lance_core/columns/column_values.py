@@ -71,7 +71,7 @@ def column_values(
     """Return the source of values that the arguments of ``add_columns`` describe.
 
     Args:
-        transforms: as for ``add_columns``, as are the following arguments.
+        transforms: as for ``add_columns``; the same applies to the arguments up to ``batch_size``.
         read_columns: columns that a function receives.
         reader_schema: the schema of an iterable of batches.
         batch_size: maximum number of rows in a batch.

@@ -1,6 +1,6 @@
 """Updates columns of one fragment from rows with the same keys, without a commit.
 
-The whole columns are rewritten to an additional file; the values in other files are no longer used.
+The whole columns are rewritten to an additional file; the old values, in other files, are no longer used.
 
 Source: ``LanceFragment.update_columns`` of pylance 14.0.2.
 """

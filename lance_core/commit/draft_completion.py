@@ -95,7 +95,7 @@ class DraftCompletion:
                     fetched |= fetch_hidden_columns([needed.fragment], locator)
 
     def _stages(self, current: Manifest) -> Iterator[Sequence[pb_table.DataFragment]]:
-        """Yield the fragments that the operation adds, changes, or touches, and then all fragments of the version."""
+        """Yield the fragments that the operation adds, changes, or refers to, and then all fragments of the version."""
         touched = self._operation.touched_fragments() or frozenset()
         added = (*self._operation.added_fragments(), *self._operation.changed_fragments())
         fragments = current.message.fragments

@@ -82,8 +82,9 @@ class Replanning:
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
         policy: the limits on planning again.
-        is_idempotent: whether committing the change twice has the effect of committing it once, later. Such a change is
-            also planned again if it created a version, but it is unknown whether newer versions were built on it.
+        is_idempotent: whether committing the change twice has the same effect as committing it only the second time.
+            Such a change is also planned again if it created a version, but it is unknown whether newer versions are
+            based on that version.
 
     Attributes:
         number: the number of attempts so far.

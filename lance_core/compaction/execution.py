@@ -154,7 +154,7 @@ class _Rows:
             is_first = False
 
     def _span(self, reader: RowReader, position: int, row_bytes: int, *, is_first: bool) -> Iterator[pa.RecordBatch]:
-        """Yield rows from a position: all remaining ones, unless their size is unknown."""
+        """Yield the rows from a position on: all, or only a few if the size of a row is not yet known."""
         stop, batch_rows = reader.num_live_rows, self._batch_rows or self._rows_within(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))

@@ -149,7 +149,7 @@ class CompactionSettings:
 
     @property
     def byte_target(self) -> int | None:
-        """Size in bytes at which a fragment is no longer merged and a new file is closed; None if unlimited."""
+        """The smaller of ``target_bytes_per_fragment`` and ``max_bytes_per_file``; None if neither is set."""
         return min(filter(None, (self.target_bytes_per_fragment, self.max_bytes_per_file)), default=None)
 
     @property

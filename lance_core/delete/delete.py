@@ -107,9 +107,9 @@ def delete_rows(
 ) -> Deleted:
     """Delete the rows that match a predicate.
 
-    A delete that created a version is repeated if it is unknown whether newer versions were built on it: rows that are
-    no longer there are not deleted twice. If the repetition finds no rows, it creates no version, and the result
-    contains the plan of the attempt before.
+    A delete that created a version is repeated if it is unknown whether newer versions are based on that version; this
+    is safe, because no row can be deleted twice. If the repetition finds no rows, it creates no version, and the result
+    contains the plan of the previous attempt.
 
     Args:
         view: the version to base the plan on.

@@ -38,7 +38,7 @@ class FetchedBytes:
 
     Args:
         file: the file, or the group of files.
-        ranges: the ranges to fetch, whose requests are sent at once.
+        ranges: the ranges to fetch; the requests for them are sent immediately.
     """
 
     is_mapped: Final = False

@@ -153,7 +153,7 @@ class FileBytes:
 
     @property
     def read_costs(self) -> ReadCosts:
-        """Costs of reading from the store; none of its requests are needed if the file is in memory."""
+        """Costs of reading from the store; no requests are sent to the store if the file is in memory."""
         return MEMORY_COSTS if self.is_whole else self._store.capabilities.read_costs
 
     @property

@@ -269,7 +269,7 @@ class _KnownGroup(Projections):
 
     @classmethod
     def of(cls, caches: Sequence[PageCache[Any]], *, is_lasting: bool) -> _KnownGroup:
-        """Return the cached information about the group; if there is none, return a new object."""
+        """Return the cached information about the group, or a new, empty object if none is cached."""
         owners = tuple([cache.owner for cache in caches])
         if not is_lasting or None in owners:
             # A file that is opened without a session has a cache of its own, which this object would keep in memory.

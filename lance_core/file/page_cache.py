@@ -26,9 +26,9 @@ class PageCache(Generic[V]):
 
     Args:
         shared: cache that stores the values; None for a separate cache of 32 MiB. A shared cache contains the open
-            files, which refer to this object. This object therefore has only a weak reference to the cache: there is no
-            reference cycle, and the files of a session that is no longer used are freed at once. After that, nothing is
-            cached.
+            files, which refer to this object. This object therefore has only a weak reference to the cache, which
+            avoids a reference cycle: when a session is discarded, its cache and the open files in the cache are freed
+            immediately. From then on, this object caches nothing.
         owner: identifies the file in a shared cache.
     """
 

@@ -94,7 +94,7 @@ class SymbolTable:
 
     @classmethod
     def of(cls, is_compressed: bool, symbols: Sequence[bytes] = ()) -> Self:
-        """Return the table of some symbols."""
+        """Return a table of the given symbols."""
         padded = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in symbols)
         return cls(is_compressed, padded, bytes(map(len, symbols)))
 

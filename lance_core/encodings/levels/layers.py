@@ -74,7 +74,7 @@ _MAX_LAYERS: Final = 128
 
 
 def described(codes: Sequence[int]) -> str:
-    """Return layers in words, for messages."""
+    """Describe layers in words, for messages."""
     names = [pb21.RepDefLayer.Name(code) if code in DEFINITION_LEVELS else f"unknown layer {code}" for code in codes]
     return f"the layers ({', '.join(names) or 'none'})"
 
