@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["FirstReadError", "NativeReads"]
 
 _COPIED_BYTES: Final = 64 * 1024
-"""Responses with fewer bytes are copied: they may refer to the much larger buffer of the connection."""
+"""Responses with fewer bytes than this are copied, because they may refer to a much larger buffer of the connection."""
 
 _ALIGNED: Final = 16
 _NO_TIMEOUT: Final = timedelta(days=1)

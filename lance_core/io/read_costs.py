@@ -36,8 +36,8 @@ _LINK_REQUESTS: Final = 10
 """Number of concurrent requests whose total bandwidth a machine can receive; 1 GB per second with the defaults."""
 
 _EARLY_PART: Final = 6
-"""The first bytes of any number of files are read early if transferring those of one file takes at most 1 / 6 of the
-latency."""
+"""The first bytes of files are read early, however many files there are, if transferring those of one file takes at
+most 1 / 6 of the latency."""
 
 _PARALLEL_REQUESTS: Final = 64
 

@@ -46,13 +46,13 @@ DIRECTORY_BUCKET: Final = "--x-s3"
 
 _PARALLEL_REQUESTS: Final = 256
 _CALL_REQUESTS: Final = 4
-"""Maximum number of concurrent requests for ranges: in one process, and in one call of obstore."""
+"""Maximum number of concurrent requests for ranges in one process, and maximum number of ranges in one obstore call."""
 
 _LARGE_BYTES: Final = 1024 * 1024
 """Ranges of at least this many bytes are read with separate calls."""
 
 _MAX_NATIVE_FAILURES: Final = 3
-"""After this many failures of obstore without a success, first attempts use signed URLs instead of obstore."""
+"""After this many failures of obstore without a success, the first attempt of a request uses a signed URL instead."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1

@@ -22,8 +22,8 @@ __all__ = ["SignedUrls"]
 
 _VALID_SECONDS: Final = 3600
 _USED_SECONDS: Final = 900
-"""Number of seconds for which a URL is valid, and for which it is used. Temporary credentials may expire earlier: see
-:meth:`forget`."""
+"""Number of seconds for which a URL is valid, and number of seconds for which it is used. Temporary credentials may
+expire earlier: see :meth:`forget`."""
 
 _MAX_URLS: Final = 4096
 

@@ -28,7 +28,7 @@ _MOST_PAIRS: Final = 1 << 22
 
 _HASH_BITS: Final = 64
 _FILTER_BITS: Final = 3
-"""Number of additional leading bits of a hash that are compared first, to exclude most keys that do not match."""
+"""The check that excludes most keys without a match uses this many more leading bits of a hash than the lookup."""
 
 _STEP_ITEMS: Final = 1 << 16
 """Number of hashes that are computed at a time."""

@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 28
-"""Maximum size in bytes of the source rows, and of their keys, that are held in memory."""
+"""Default maximum size in bytes of the source keys held in memory; the source rows take at most half as much."""
 
 
 @dataclass(frozen=True, slots=True)

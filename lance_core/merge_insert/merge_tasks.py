@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = ["CommittedMerge", "MergePlanner", "MergeSearch", "MergeWrite", "SearchedFragment", "WrittenRows"]
 
 _MAX_ROWS: Final = 1 << 32
-"""Number of source rows from which the row numbers no longer fit in 32 bits."""
+"""A merge must have fewer source rows than this, so that row numbers fit in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ _Meaning = TypeVar("_Meaning")
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
-"""The prefixes of columns in the condition of an update."""
+"""In the condition of an update, the prefixes of the columns of the source, and of those of the table."""
 
 
 class WhenMatched(Enum):
@@ -263,7 +263,7 @@ def _column(schema: Schema, name: object) -> str:
     same = [top for top in schema.names if top == name] or [top for top in schema.names if top.lower() == name.lower()]
     if not same and schema.find(name) is not None:
         raise InvalidMergeError(
-            f"key column {name!r} is inside another column; a key must be a whole column", column=name
+            f"key column {name!r} is nested in another column; a key column must be a top-level column", column=name
         )
     if len(same) != 1:
         problem = f"several columns differ from {name!r} only in case" if same else f"unknown key column {name!r}"

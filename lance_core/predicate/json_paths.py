@@ -304,7 +304,7 @@ def _binary(left: Values, name: str, right: Values) -> _Expression:
         operands = [*left(value, root)], [*right(value, root)]
         if not all(len(each) == 1 for each in operands):
             numbers = " and ".join(str(len(each)) for each in operands)
-            raise InvalidInputError(f"operator {name} of a JSON path takes one value on each side, not {numbers}")
+            raise InvalidInputError(f"operator {name} of a JSON path requires one value on each side, found {numbers}")
         return [calculated(operands[0][0], name, operands[1][0])]
 
     return _Expression(values, condition) if name in {*"+-*/%"} else _condition(condition)

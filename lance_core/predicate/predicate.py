@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Predicate", "is_volatile"]
 
 _VOLATILE: Final = re.compile(r"\b(random|uuid)\b", re.IGNORECASE)
-"""Matches the names of the functions whose results differ from row to row."""
+"""Matches the names of the functions whose results may differ even if their arguments are equal."""
 
 
 @dataclass(frozen=True, slots=True)

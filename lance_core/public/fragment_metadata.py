@@ -44,7 +44,7 @@ _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFil
 _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
-"""Reads a number of rows in a fragment. The maximum is 2**32, because row addresses have 32 bits for the position."""
+"""Reads the number of rows in a fragment. The maximum is 2**32, because row addresses have 32 bits for the position."""
 
 
 @dataclass

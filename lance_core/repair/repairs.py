@@ -38,7 +38,7 @@ def repair(log: VersionLog, problem: Problem) -> bool:
         StorageError: a storage operation failed; calling this again continues the repair.
     """
     if not problem.is_repairable:
-        why = problem.reason or "it is not old enough, or problems of this kind are only reported"
+        why = problem.reason or "the problem is not old enough, or problems of this kind are only reported"
         raise InvalidInputError(f"{problem.kind} {problem.place} cannot be repaired: {why}")
     if not any(map(problem.is_same, diagnose(log))):
         return False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["with_columns_fetched"]
 
 _PORTIONS: Final = 2
-"""Number of portions that are being fetched or read at the same time."""
+"""Number of portions (groups of fragments) that are fetched or read at the same time."""
 
 
 def with_columns_fetched(

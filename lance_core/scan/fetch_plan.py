@@ -27,7 +27,7 @@ _SCANNED_SECONDS: Final = 4e-9
 """Time in seconds to decode a value of one leaf column individually, and as part of a range."""
 
 _RANGE_SECONDS: Final = 300e-6
-"""Time in seconds to begin reading a range, without the request."""
+"""Time in seconds to begin reading a range, excluding the request."""
 
 _REQUEST_SECONDS: Final = 500e-6
 _BYTE_SECONDS: Final = 1e-9

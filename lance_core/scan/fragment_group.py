@@ -56,13 +56,13 @@ _MANY_ROWS: Final = 256
 which is cheaper than reading thousands of ranges."""
 
 _MOST: Final = 0.9
-"""If rows are taken from this share of the fragments of a group, the whole group is opened: it is likely to be opened
-again, and the session keeps what is known about it."""
+"""If rows are taken from at least this share of a group's fragments, the whole group is opened: it is likely to be
+requested again, and the session caches the metadata of the group."""
 
 _MAX_REMOTE_FRAGMENTS: Final = 256
 _MAX_REMOTE_ROWS: Final = 8 * 1024 * 1024
-"""Maximum numbers of fragments and of physical rows in a group in an object store. Each group waits several times for
-requests."""
+"""Maximum numbers of fragments and of physical rows in a group in an object store. The rows of each group are
+read with several rounds of requests."""
 
 
 def joined_readers(

@@ -214,7 +214,7 @@ def _as_blob(value: Any) -> Blob | None:
     # pylance's own Blob has the same attributes.
     if type(value).__name__ == "Blob" and hasattr(value, "uri"):
         return Blob(value.data, value.uri, value.position, value.size)
-    raise InvalidTypeError(f"a blob must be bytes-like, str (a URI), Blob, or None; found {type(value).__name__}")
+    raise InvalidTypeError(f"a blob must be bytes-like, a str (URI), a Blob, or None; found {type(value).__name__}")
 
 
 def register() -> None:

@@ -41,7 +41,7 @@ EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
 EXTENSION_METADATA_KEY: Final = "ARROW:extension:metadata"
 
 PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
-"""Metadata keys for structs whose members are stored row by row in one column; the second key is the older one."""
+"""Metadata keys that mark structs whose members are stored row by row in one column; the second is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
 """Metadata key that marks a large_binary field as a v1 blob. Only its presence matters: ``false`` also marks a blob."""

@@ -61,7 +61,8 @@ _HOLD_ROW_IDS: Final = frozenset(
         "VectorIndexDetails",
     }
 )
-"""Index types that contain stable row ids. All other types contain row addresses, which change if rows move."""
+"""Types of indices that contain row ids, which may be stable. All other types contain row addresses, which change if
+rows move."""
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:

@@ -281,7 +281,7 @@ class Basis:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
             return Conflicted(
-                Verdict.RETRYABLE, manifest.version, "it records no transaction, so its changes are unknown"
+                Verdict.RETRYABLE, manifest.version, "that version records no transaction, so its changes are unknown"
             )
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
@@ -300,7 +300,9 @@ class Basis:
             return None
         if verdict is not Verdict.INCOMPATIBLE:
             verdict = Verdict.RETRYABLE
-        return Conflicted(verdict, manifest.version, f"it was created by the operation {theirs.operation.arm!r}")
+        return Conflicted(
+            verdict, manifest.version, f"that version was created by the operation {theirs.operation.arm!r}"
+        )
 
     def _merge(self) -> Conflicted | None:
         """Merge the change with changes by other writers to the same fragments since the last call."""
@@ -336,7 +338,9 @@ class Basis:
         for name in names:
             fragments = self._log.read(name).message.fragments
             if any(file.path in paths for fragment in fragments for file in fragment.files):
-                reason = "it contains data files of this transaction, so the transaction was already committed"
+                reason = (
+                    "that version contains data files of this transaction, so the transaction was already committed"
+                )
                 return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
         return None
 

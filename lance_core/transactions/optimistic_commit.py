@@ -287,7 +287,7 @@ class OptimisticCommit:
         restored = None if theirs is None else theirs.operation.restored_version
         if restored is None or not has_lost_files(self._log, basis, self._options.storage_options):
             return None
-        reason = f"it restores version {restored}, whose files are missing"
+        reason = f"that version restores version {restored}, whose files are missing"
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:

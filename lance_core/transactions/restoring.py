@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Time to wait, in seconds; longer than a cleanup takes to remove files between two checks of the versions."""
+"""Time to wait, in seconds. A cleanup checks for holds before each batch of removals, which usually takes less."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:

@@ -177,7 +177,7 @@ def _target(schema: Schema, name: str) -> Field:
     if target is None:
         if schema.find(name) not in (None, *schema.fields):
             raise InvalidInputError(
-                f"{name!r} is part of a column; only whole columns can be updated", argument="updates", column=name
+                f"{name!r} is a nested field; only whole columns can be updated", argument="updates", column=name
             )
         raise InvalidInputError(
             f"the table has no column {name!r}{suggestion(name, schema.names)}", argument="updates", column=name

@@ -214,7 +214,8 @@ def _arrow_type(annotation: Any, field: Any) -> pa.DataType:
         items = get_args(annotation)
         if not items:
             raise InvalidTypeError(
-                f"the items of a field of type {inspect.formatannotation(annotation)} have no type", argument="model"
+                f"field type {inspect.formatannotation(annotation)} does not specify the type of its items",
+                argument="model",
             )
         return pa.list_(_arrow_type(items[0], field))
     if _is_subclass(annotation, FixedSizeListMixin):

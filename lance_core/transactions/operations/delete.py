@@ -142,7 +142,7 @@ class Delete(Operation):
             deletion = fragment.deletion_file
             if deletion is None:
                 raise InvalidInputError(
-                    f"a delete lists fragment {fragment.id} as updated, but it has no deletion file"
+                    f"a delete lists fragment {fragment.id} as updated, but the fragment has no deletion file"
                 )
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(

@@ -142,10 +142,11 @@ def check_file(
     live = file.live_field_ids
     if len(set(live)) != len(live):
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
-    if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
+    num_indices = 0 if file.file_version.is_legacy else len(file.field_ids)
+    if len(file.column_indices) != num_indices:
         raise InvalidInputError(
-            f"{what} has mismatched lists: {counted(len(file.field_ids), 'field')} and "
-            f"{len(file.column_indices)} column indices",
+            f"{what} lists {counted(len(file.field_ids), 'field')} and {len(file.column_indices)} column indices, "
+            f"expected {num_indices} column indices",
             path=file.path,
         )
     if not file.file_version.mixes_with(file_version):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Project", "PublicProject"]
 
 _NEEDS_IDS: Final = (
-    "The fields of an Arrow schema were numbered from 0. A projection needs a schema with the field ids of the table, "
-    "such as `dataset.lance_schema.project(…)`"
+    "An Arrow schema has no field ids, so its fields were numbered from 0. A projection needs a schema with the field "
+    "ids of the table, such as `dataset.lance_schema.project(…)`"
 )
 
 

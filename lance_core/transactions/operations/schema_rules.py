@@ -52,9 +52,14 @@ def check_field_types(before: Schema, after: Schema) -> None:
         if was is None:
             continue
         if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
+            change = (
+                "move to a different parent"
+                if field.logical_type == was.logical_type
+                else f"become {field.name!r} of type {field.logical_type!r}"
+            )
             raise SchemaMismatchError(
-                f"field {field.id} ({was.name!r} of type {was.logical_type!r}) cannot become {field.name!r} of type "
-                f"{field.logical_type!r} unless its values are rewritten",
+                f"field {field.id} ({was.name!r} of type {was.logical_type!r}) cannot {change} unless its values are "
+                "rewritten",
                 field=field.id,
                 expected=was.logical_type,
                 found=field.logical_type,

@@ -302,7 +302,7 @@ class Update(Operation):
             not fragment.message.HasField("deletion_file") for fragment in self.updated_fragments
         ):
             raise InvalidInputError(
-                "an updated fragment has no deleted rows, and fields_modified lists no changed columns"
+                "each updated fragment must have deleted rows, because fields_modified lists no changed columns"
             )
 
     def _stored_anew(self) -> tuple[Fragment, ...]:

@@ -326,7 +326,7 @@ def test_projection_to_an_arrow_schema_that_needs_field_ids_is_refused(
     with pytest.raises(SchemaMismatchError) as raised:
         operation.apply(on(table(part(0))))
     assert str(raised.value).startswith(problem)
-    assert "an Arrow schema were numbered from 0" in str(raised.value)
+    assert "its fields were numbered from 0" in str(raised.value)
     assert "`dataset.lance_schema.project(…)`" in str(raised.value)
 
 
@@ -421,7 +421,7 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
             InvalidInputError,
             "lists a fragment twice",
         ),
-        (Update(updated_fragments=(part(0),)), InvalidInputError, "has no deleted rows, and"),
+        (Update(updated_fragments=(part(0),)), InvalidInputError, "must have deleted rows, because"),
         (_columns(fields_modified=(8,)), SchemaMismatchError, "has no field 8"),
         (
             _columns(updated_fragments=(part(0, 9),)),

@@ -450,7 +450,7 @@ def test_version_without_a_transaction_conflicts_with_a_stale_commit(table: Tabl
     )
     outcome = table.commit(append(fragment(), read_version=1))
     assert isinstance(outcome, Conflicted)
-    assert outcome.reason == "it records no transaction, so its changes are unknown"
+    assert outcome.reason == "that version records no transaction, so its changes are unknown"
     assert table.made(append(fragment(), read_version=2)) == 3
 
 
