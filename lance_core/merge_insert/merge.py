@@ -255,7 +255,7 @@ def _check_bases(view: TableView, write: WriteRequest) -> None:
     except InvalidInputError as error:
         raise InvalidMergeError(str(error)) from error
     if write.target_bases is not None and not places:
-        raise InvalidMergeError("there are no bases to write to; target_bases must contain at least one base")
+        raise InvalidMergeError("target_bases must contain at least one base, found none")
 
 
 class _Merge:
