@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Metric", "compute_type", "distances"]
 
 _BLOCK_BYTES: Final = 256 * 1024
-"""Size in bytes of the blocks in which vectors are processed; intermediate results of a block fit in the CPU's cache."""
+"""Size in bytes of the blocks in which vectors are processed; a block's intermediate results fit in the CPU cache."""
 
 
 class Metric(Enum):

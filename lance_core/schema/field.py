@@ -53,7 +53,7 @@ UNASSIGNED_ID: Final = -1
 """Placeholder for the id of a field until an id is assigned."""
 
 HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
-"""Field ids of the hidden columns in which data files store the ids and versions of rows. No table schema has these ids."""
+"""Field ids of hidden columns in which data files store the ids and versions of rows. No table schema has these ids."""
 
 _TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
 _LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
