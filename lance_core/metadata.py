@@ -416,7 +416,7 @@ def commit_replacement(
         dataset: a handle to a version which, like all versions before it, was not created by this transaction.
         predicate: SQL condition that selects the rows to delete; every new row must match it. A
             :class:`DeletePlanner` for the condition, if used for all attempts, searches unchanged fragments only once.
-            :class:`DeleteTasks` also contain what other processes have found.
+            A :class:`DeleteTasks` object also contains what other processes have found.
         fragments: the new fragments, for example from :func:`lance_core.write_fragments`.
         transaction_uuid: UUID of the transaction; a new one if None.
         properties: properties of the transaction.
@@ -604,8 +604,9 @@ def delete_rows(
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
         only_if_found: whether to create no version if no row matches.
-        only_as_planned: whether to delete the rows that match in the version of the handle, or none: a conflict is an
-            error. Rows that others append, and rows that they delete or change elsewhere, are no conflict.
+        only_as_planned: whether to delete exactly the rows that match in the version of the handle, and to raise an
+            error after a conflict instead of planning the delete again. Changes by other writers to other rows do not
+            conflict.
 
     Raises:
         InvalidInputError: the predicate is not valid for the table.

@@ -77,7 +77,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle to a fragment of a version that ``dataset`` has checked out, now or at an earlier time."""
+        """Return a handle to a fragment of a version that ``dataset`` has checked out, now or earlier."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view

@@ -54,7 +54,7 @@ class MergeInsertBuilder(PylanceClass):
     A row of the dataset and a row of the source match if they have the same keys. A null matches nothing.
 
     Args:
-        dataset: a handle to the version to begin with.
+        dataset: a handle to the version on which the first attempt is based.
         on: the key columns: a name or names; None for the declared primary key.
 
     Raises:

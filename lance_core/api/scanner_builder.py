@@ -89,12 +89,12 @@ class ScannerBuilder:
         return self._with(io_buffer_size=io_buffer_size)
 
     def batch_readahead(self, nbatches: int | None = None) -> Self:
-        """Check the number; it has no effect."""
+        """Check the number, which has no effect on the scan."""
         checked_hints(batch_readahead=nbatches)
         return self
 
     def fragment_readahead(self, nfragments: int | None = None) -> Self:
-        """Check the number; it has no effect."""
+        """Check the number, which has no effect on the scan."""
         checked_hints(fragment_readahead=nfragments)
         return self
 
@@ -103,7 +103,7 @@ class ScannerBuilder:
         return self
 
     def late_materialization(self, late_materialization: bool | list[str]) -> Self:
-        """Check the argument; it has no effect."""
+        """Check the argument, which has no effect on the scan."""
         checked_hints(late_materialization=late_materialization)
         return self
 
@@ -148,7 +148,7 @@ class ScannerBuilder:
         return self
 
     def fast_search(self, flag: bool) -> Self:
-        """Set whether to search only indexed fragments; True cannot be combined with :meth:`nearest`."""
+        """Do nothing, because scans do not use indices; however, True cannot be combined with :meth:`nearest`."""
         return self._with(fast_search=flag)
 
     def prefilter(self, prefilter: bool) -> Self:

@@ -73,8 +73,8 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         mode: "create" (the dataset must not exist), or "append" or "overwrite" (which create the dataset if necessary).
         max_rows_per_file: maximum number of rows in a data file; None means the default.
         max_bytes_per_file: size in bytes at which a data file is closed; None means the default.
-        data_cache_bytes: number of bytes to buffer, for all columns together, before pages are written; 8 MiB per
-            column by default.
+        data_cache_bytes: number of bytes to buffer, for all columns together, before pages are written; by default 8
+            MiB per column, or less with more than 24 leaf columns.
         max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
         progress: an object that is notified of every fragment that is started or completed.

@@ -156,7 +156,7 @@ def commit_columns(
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("change of columns").
         plan: plans the operation on a version, and writes its files with the given object.
-        policy: the limits on planning again.
+        policy: the limits on retries after a conflict.
         properties: properties of the transaction.
 
     Raises:

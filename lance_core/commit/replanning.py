@@ -81,7 +81,7 @@ class Replanning:
     Args:
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
-        policy: the limits on planning again.
+        policy: the limits on retries after a conflict.
         is_idempotent: whether committing the change twice has the same effect as committing it only the second time.
             Such a change is also planned again if it created a version, but it is unknown whether newer versions are
             based on that version.
@@ -164,7 +164,7 @@ class Attempts:
     Args:
         dataset: a handle to the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
-        policy: the limits on planning again.
+        policy: the limits on retries after a conflict.
 
     Raises:
         InvalidInputError: a limit is negative.

@@ -114,7 +114,7 @@ def delete_rows(
     Args:
         view: the version to base the plan on.
         predicate: the rows to delete, as SQL text or an Arrow expression.
-        policy: the limits on planning again after a conflict.
+        policy: the limits on retries after a conflict.
         properties: the properties of the transaction.
         only_if_found: whether to create no version if no row matches; the result then contains the version in which no
             row matched.

@@ -49,7 +49,7 @@ class LanceFileWriter:
         path: local path or URI.
         schema: schema of the file; by default, the schema of the first batch.
         data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
-            column.
+            column, or less with more than 24 leaf columns.
         version: format version; by default the stable version.
         storage_options: settings for remote stores.
         namespace_client: not supported.

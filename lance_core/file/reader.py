@@ -63,7 +63,7 @@ class FileReader:
         file_bytes: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
         page_states: as for :meth:`open`.
-        projections: sources created by earlier readers of the same files; None if there are none.
+        projections: the cached field sources, shared with other readers of the same files; None for an empty cache.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class FileReader:
             field_ids: ids of the file's fields as recorded in the manifest; required for files in format 0.1 that do
                 not contain the first fields of their table.
             page_states: cache for page information found while reading rows; None for a cache used by this reader only.
-                A reader with a cache is kept by the owner of the cache, so it keeps no mapping of the file.
+                If a cache is given, its owner keeps the reader, which therefore keeps no memory mapping of the file.
 
         Raises:
             NotFoundError: the file does not exist.

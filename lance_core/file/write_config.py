@@ -54,7 +54,7 @@ class WriteConfig:
         max_bytes_per_file: size in bytes at which a file is complete; no rows are added to a file that has reached this
             size.
         data_cache_bytes: number of bytes that all top-level columns together collect before pages are written; None for
-            8 MiB per column.
+            8 MiB per column, or less with more than 24 leaf columns.
         max_page_bytes: maximum in-memory size of a page's values in bytes, unless a single row is larger.
         max_rows_per_group: number of rows per batch in files in format 0.1.
         file_token: 16 hexadecimal digits with which the stem of every file name ends; None for random names.

@@ -293,7 +293,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
 
 
 def _make_directory(directory: str) -> None:
-    """Create a directory and its missing ancestors, durably, so that a file in it is durable once it is synced."""
+    """Create a directory and its missing ancestors, durably, so that a synced file in it is durable."""
     if os.path.isdir(directory):
         return
     above = os.path.dirname(directory) or os.curdir

@@ -4,8 +4,8 @@ A request takes 0.07 to 0.15 ms of CPU time (0.25 ms in aiohttp), and each MiB t
 threads that do not hold the interpreter's lock.
 
 obstore sends each request once. It receives the address of the bucket, the credentials, and the region from botocore's
-client, and its other settings from :class:`~lance_core.io.s3_settings.S3Settings`; it uses none of its own. Its threads
-do not survive a fork: a process that was forked after obstore was loaded does not use it.
+client, and its other settings from :class:`~lance_core.io.s3_settings.S3Settings`; it reads no settings or credentials
+itself. Its threads do not survive a fork: a process that was forked after obstore was loaded does not use it.
 
 Source: API of obstore; our measurements; see ``docs/decisions/0029-reads-through-obstore.md``.
 """

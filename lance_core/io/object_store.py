@@ -119,7 +119,7 @@ class ObjectStore(Protocol):
 
     It may also have ``uri_of(path)``, which returns a path in the form used in messages, ``counters``, which count its
     requests (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is like :meth:`get_ranges`
-    but returns a ``concurrent.futures.Future`` at once.
+    but immediately returns a ``concurrent.futures.Future``.
     """
 
     @property

@@ -6,7 +6,7 @@ upload; a failure or ``abort`` cancels the upload, which removes the parts. A pr
 incomplete upload, which only a lifecycle rule of the bucket removes (``AbortIncompleteMultipartUpload``).
 
 The first thousand parts have equal sizes, because some servers require this. Later parts are larger, so that ten
-thousand parts, the maximum number, can contain 440 GiB.
+thousand parts, the maximum number, can contain about 430 GiB.
 
 Source: API of Amazon S3.
 """

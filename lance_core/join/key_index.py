@@ -2,7 +2,7 @@
 
 The hashes of the source rows are sorted. Their leading bits select a range of them, so that finding a row takes the
 same time for any number of source rows. Most keys of the table that are not in the source are excluded beforehand,
-because no hash of the source has the same, longer sequence of leading bits::
+because a longer sequence of their leading bits occurs in no hash of the source::
 
     hash of a table row -> leading bits -> range of sorted hashes -> equal hashes -> equal keys
 """

@@ -36,7 +36,7 @@ class Changes:
     """What a merge changes in one version.
 
     Attributes:
-        deletes: the rows to delete, including the old ones of updated rows.
+        deletes: the rows to delete, including the rows that updated rows replace.
         updated: the number of the source row of each updated row.
         owners: for each updated row, the index of its fragment in the version.
         positions: for each updated row, its physical position in the fragment.

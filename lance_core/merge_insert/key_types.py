@@ -29,7 +29,8 @@ __all__ = ["as_stored", "keys_of_table", "with_keys_of_table"]
 def with_keys_of_table(reader: pa.RecordBatchReader, table: Schema, keys: Sequence[str]) -> pa.RecordBatchReader:
     """Return the key columns of a source with the types of the table, if these can be compared with the given ones.
 
-    Dictionaries become their values. If the source lacks a key column, or has one twice, it is returned unchanged.
+    Dictionaries become their values. If the source lacks a key column, or has one twice, the source is returned
+    unchanged.
 
     Args:
         reader: the rows of the source.

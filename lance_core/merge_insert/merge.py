@@ -120,11 +120,11 @@ def merge_rows(
         view: the version to base the first plan on.
         request: what to merge, and how to write it.
         data: the rows of the source.
-        policy: the limits on planning again after a conflict.
+        policy: the limits on retries after a conflict.
         properties: the properties of the transaction.
 
     Raises:
-        InvalidInputError: the merge would not change any row, or the source cannot be read.
+        InvalidInputError: the rules request no changes, or the source cannot be read.
         InvalidMergeError: a condition is invalid, a row matches although it must not, or several rows of the source
             match the same row of the table.
         SchemaMismatchError: the source is incompatible with the table.

@@ -72,7 +72,7 @@ class SearchedFragment:
 
     Attributes:
         content_key: identifies the rows of the fragment.
-        delete: the rows to delete, including the old ones of updated rows; None if there are none.
+        delete: the rows to delete, including the rows that updated rows replace; None if there are none.
         changed: the fragment with the deletion file that the task has written; None if it has written none.
         matched: the numbers of the source rows that match a row; empty if the merge inserts no rows.
         updated: the numbers of the source rows that replace rows.
@@ -285,7 +285,7 @@ class MergePlanner:
         max_bytes_per_file: approximate size of a file at which the next one is started.
 
     Raises:
-        InvalidInputError: the merge would not change any row.
+        InvalidInputError: the rules request no changes.
         InvalidMergeError: a condition is invalid.
         SchemaMismatchError: the source is incompatible with the table.
         NotSupportedError: the source lacks members of a struct.

@@ -53,10 +53,10 @@ def row_schema(table: Schema, source: pa.Schema) -> pa.Schema:
 
 
 def write_new_rows(view: TableView, source: RowSource, changes: Changes, request: WriteRequest) -> Transaction:
-    """Write the rows as fragments to which no version refers yet; only the inserted rows if others change in place.
+    """Write the new rows as fragments that no version refers to yet; omit updated rows if they change in place.
 
     Returns:
-        A transaction that appends the fragments; it is not committed itself.
+        A transaction that appends the fragments, but is not committed.
 
     Raises:
         SchemaMismatchError: the rows are incompatible with the table.

@@ -123,7 +123,7 @@ class MergeRules:
 
         Raises:
             InvalidInputError: a value is unknown, a condition applies to an action that is not taken, the table has no
-                such key column or no primary key, or no row would change.
+                such key column or no primary key, or the rules request no changes.
             InvalidTypeError: ``on`` is neither a name nor an iterable of names.
         """
         rules = cls(
@@ -164,7 +164,7 @@ class MergeRules:
         """Check that the merge does something.
 
         Raises:
-            InvalidInputError: the merge would not change any row.
+            InvalidInputError: the rules request no changes.
         """
         if not self.writes_rows and not self.deletes_unmatched and self.when_matched is WhenMatched.NOTHING:
             raise InvalidInputError(
@@ -252,7 +252,7 @@ def _word(name: str, word: str, meanings: Mapping[str, _Meaning]) -> _Meaning:
 
 
 def _position(field: Field) -> tuple[bool, int]:
-    """Sort fields with a position first; others follow in the order of their ids."""
+    """Sort key that puts fields with a position first; the others follow in the order of their ids."""
     position = field.unenforced_primary_key_position
     return (not position, position or field.id)
 

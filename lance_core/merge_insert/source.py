@@ -1,7 +1,7 @@
 """SourceRows: the rows of a merge's source, which can be read repeatedly: in order, or individually.
 
 The rows are held in memory up to a limit. Further rows are in a temporary file, which is mapped into memory. The
-process releases the parts that it has read; the operating system keeps as much of the file as fits.
+process releases the parts that it has read; the operating system keeps as much of the file in memory as fits.
 """
 
 from __future__ import annotations

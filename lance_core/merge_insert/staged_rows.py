@@ -6,8 +6,9 @@
     match     the keys of the new rows with those of the version; after a conflict, in changed fragments only
     commit    Update: fragments without the rows that are replaced, and the new fragments
 
-Only key columns are read. If row ids are stable, a replaced row keeps its id; a fragment lists the ids of its first
-rows, so the new rows are read and written again in another order, and the files of the given fragments are not used.
+Only key columns are read. If row ids are stable, a row that replaces another takes over its id. A new fragment can list
+such ids only for its first rows, so the new rows are read and written again, with these rows first, and the files of
+the given fragments are not used.
 
 Source: operation ``Update`` of pylance 14.0.2, which has no such method.
 """

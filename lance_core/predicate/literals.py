@@ -3,7 +3,8 @@
 Two rules of the reference differ from those of DataFusion:
 
 * A literal that is compared with a column, in comparisons that only AND and OR join, takes the column's type, or the
-  expression is refused (:func:`~lance_core.predicate.coercion.adapt`). So does a literal that is added to a column.
+  expression is refused (:func:`~lance_core.predicate.coercion.adapt`). The same applies to a literal that is added to a
+  column.
 * A literal zero equals both -0.0 and 0.0, which DataFusion distinguishes.
 
 Source: predicates tested with pylance 14.0.2; DataFusion 54.1.

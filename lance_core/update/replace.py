@@ -87,7 +87,7 @@ def replace_rows(
         data: the new rows.
         schema: the schema to which the rows are converted; None to infer it from the rows.
         request: the settings of the write, whose mode is "append".
-        policy: the limits on planning again after a conflict.
+        policy: the limits on retries after a conflict.
         properties: the properties of the transaction.
 
     Raises:

@@ -244,7 +244,7 @@ def update_rows(
         view: the version to base the first attempt on.
         updates: maps the names of columns to SQL expressions.
         where: the condition, as SQL text or an Arrow expression; None for all rows.
-        policy: the limits on planning again after a conflict.
+        policy: the limits on retries after a conflict.
         data_storage_version: the format of the new files; None for that of the table.
         properties: properties of the transaction.
 

@@ -5,8 +5,8 @@ For words of 8, 16, 32, or 64 bits, the first rule that applies determines the e
 1. ``compression`` = ``none``: flat;
 2. ``compression`` = ``zstd`` or ``lz4``: the form with the smallest compressed sample among flat, split by bytes, runs,
    and bit-packed; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
-3. runs, if they are smaller than packed words and at least 5% smaller than flat words;
-4. bit-packed, if that saves 5% or more: reading flat words is a copy, but reading packed words requires computation;
+3. runs, if they are smaller than packed words and at least 4.5% smaller than flat words;
+4. bit-packed, if that saves at least 4.5%: reading flat words is a copy, but reading packed words requires computation;
 5. flat.
 
 Words of other widths are flat. Estimates are based on samples.
