@@ -59,7 +59,9 @@ class LanceFileVersion(Enum):
                 f"data file version {major}.{minor} is newer than the newest known version, {max(cls, key=_age).value}",
                 version=f"{major}.{minor}",
             )
-        raise CorruptDataError(f"invalid data file version pair ({major}, {minor}): no release has ever written it")
+        raise CorruptDataError(
+            f"invalid data file version pair ({major}, {minor}): no release has ever written this pair"
+        )
 
     @property
     def footer_pair(self) -> tuple[int, int]:

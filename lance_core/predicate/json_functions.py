@@ -159,4 +159,4 @@ JSON_FUNCTIONS: Final = (
     JsonFunction("json_array_length", 1, pa.int64(), _array_length),
     JsonFunction("json_array_contains", 2, pa.bool_(), _array_contains),
 )
-"""All functions of JSON columns."""
+"""All functions that operate on JSON columns."""

@@ -157,7 +157,7 @@ class _Parser:
     def _atom(self, *, in_filter: bool) -> _Expression | None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
+            raise ValueError(f"expressions are nested more than {_MAX_DEPTH} levels deep")
         found = (
             self._signed(in_filter=in_filter)
             or self._binary(in_filter=in_filter)
@@ -352,7 +352,7 @@ def _deep(step: re.Match[str]) -> Step:
     first = int(step["from"] or 0)
     stop = int(step["to"] or first) if step["from"] and not step["last"] else None
     if max(first, stop or 0) > _MAX_LEVEL:
-        raise ValueError(f"the maximum level is {_MAX_LEVEL}")
+        raise ValueError(f"levels must not be greater than {_MAX_LEVEL}")
 
     def values(value: JsonbValue, root: JsonbValue) -> Iterator[JsonbValue]:
         pending = [(0, value)]

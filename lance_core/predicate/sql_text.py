@@ -49,7 +49,8 @@ _OPERATORS: Final = frozenset(
 )
 _CONSTANTS: Final = frozenset({"null", "true", "false", "end"})
 _ALSO_NAMES: Final = frozenset({"case", "else", "end", "escape", "from", "then", "when"})
-"""Keywords that are read as column names if the table has such a column and an operand is expected: ``end - start``."""
+"""Keywords that are read as column names where an operand is expected, as in ``end - start``, if the table has a column
+of this name."""
 _OPERAND_ENDS: Final = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET})
 _BITWISE: Final = frozenset("&|^")
 """Operators that the reference implementation accepts only in the arguments of functions."""

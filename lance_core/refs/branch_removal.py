@@ -76,9 +76,13 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
     try:
         found = read_record(main, record.name)
     except RefNotFoundError as error:
-        raise RefConflictError(f"branch {record.name!r} was deleted in the meantime", branch=record.name) from error
+        raise RefConflictError(
+            f"branch {record.name!r} was deleted during this operation", branch=record.name
+        ) from error
     if (found.forks, found.created_at) != (record.forks, record.created_at):
-        raise RefConflictError(f"branch {record.name!r} was deleted and recreated in the meantime", branch=record.name)
+        raise RefConflictError(
+            f"branch {record.name!r} was deleted and recreated during this operation", branch=record.name
+        )
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:

@@ -224,7 +224,7 @@ class Branches:
         Raises:
             InvalidRefError: the name is invalid.
             RefNotFoundError: the branch does not exist.
-            RefConflictError: the branch was deleted in the meantime.
+            RefConflictError: the branch was deleted during this operation.
             InvalidTypeError: the metadata is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
@@ -234,7 +234,7 @@ class Branches:
         try:
             require_same_branch(self._main, record)
             if self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
-                raise RefConflictError(f"branch {branch!r} was deleted in the meantime", branch=branch)
+                raise RefConflictError(f"branch {branch!r} was deleted during this operation", branch=branch)
         except RefConflictError:
             withdraw_record(self._main, branch, record.to_json())
             raise

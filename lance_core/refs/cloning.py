@@ -76,7 +76,7 @@ def clone_version(
     if rival is not None:
         withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
-            f"another writer created version {rival.version} of a dataset at {target.uri}", path=target.root
+            f"cannot create a dataset at {target.uri}: another writer created version {rival.version}", path=target.root
         )
     return manifest
 

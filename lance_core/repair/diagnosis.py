@@ -145,7 +145,7 @@ class _Line:
         if not named:
             return
         # Removing a version that is not the newest would leave a gap, and a manifest store may refer to the version.
-        external = "" if self._external is None else "the external manifest store may refer to it"
+        external = "" if self._external is None else "the external manifest store may refer to an affected manifest"
         if len({parsed.naming for parsed, _ in named}) > 1:
             old = sum(parsed.naming is ManifestNaming.V1 for parsed, _ in named)
             files = [file for _, file in named]

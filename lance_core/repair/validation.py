@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["VIOLATIONS", "fragment_errors", "validate_fragment", "validate_version", "verify", "version_errors"]
 
 VIOLATIONS: Final = (CorruptDataError, NotFoundError, NotSupportedError)
-"""The errors that mean that a file is missing or wrong. Other errors mean that it could not be examined."""
+"""The errors that mean that a file is missing or invalid. Any other error means that a file could not be examined."""
 
 
 def verify(dataset: Handle, on_fragment: Callable[[int, int], object] = lambda done, total: None) -> None:

@@ -97,7 +97,7 @@ def find_faults(
         branch = None if tag.is_on_main_line else tag.branch
         if tag.version not in versions.get(branch, ()):
             where = "" if branch is None else f" of branch {branch!r}"
-            yield Fault(f"tag {name}", f"it refers to version {tag.version}{where}, which does not exist")
+            yield Fault(f"tag {name}", f"the tag refers to version {tag.version}{where}, which does not exist")
 
 
 def find_fragment_faults(dataset: Handle, fragment_ids: Collection[int], *, reads_pages: bool = False) -> list[Fault]:

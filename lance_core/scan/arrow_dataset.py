@@ -132,10 +132,12 @@ class ArrowDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no typ
         return {}
 
     def _scanner_options(self, options: dict[str, object]) -> NoReturn:
-        raise NotSupportedError("Arrow cannot scan a Lance dataset by itself; use its scanner()")
+        raise NotSupportedError("Arrow cannot scan a Lance dataset by itself; use the dataset's scanner()")
 
     def _get_fragments(self, filter: object) -> NoReturn:
-        raise NotSupportedError("Arrow cannot list the fragments by itself; use the dataset's get_fragments()")
+        raise NotSupportedError(
+            "Arrow cannot list the fragments of a Lance dataset by itself; use the dataset's get_fragments()"
+        )
 
 
 class FilteredDataset(ArrowDataset):

@@ -91,7 +91,9 @@ class LanceStats:
             NotSupportedError: there is such an index.
         """
         indices_named(self._view.manifest, index_name, self._view.log.root)
-        raise NotSupportedError(f"index {index_name!r} cannot be read; use LanceDataset.describe_indices instead")
+        raise NotSupportedError(
+            f"statistics of index {index_name!r} are not supported; use LanceDataset.describe_indices instead"
+        )
 
     def data_stats(self) -> DataStatistics:
         """Return the sizes of all fields; reads the metadata of every data file.

@@ -312,7 +312,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use :meth:`LanceDataset.scanner` instead.
         """
-        raise NotSupportedError("use LanceDataset.scanner() instead")
+        raise NotSupportedError("from_dataset is not supported; use LanceDataset.scanner() instead")
 
     @staticmethod
     def from_fragment(*args: object, **kwargs: object) -> NoReturn:
@@ -321,7 +321,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use :meth:`LanceFragment.scanner` instead.
         """
-        raise NotSupportedError("use LanceFragment.scanner() instead")
+        raise NotSupportedError("from_fragment is not supported; use LanceFragment.scanner() instead")
 
     @staticmethod
     def from_batches(*args: object, **kwargs: object) -> NoReturn:
@@ -330,7 +330,9 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         Raises:
             NotSupportedError: always; use ``pyarrow.dataset.Scanner.from_batches`` instead.
         """
-        raise NotSupportedError("use pyarrow.dataset.Scanner.from_batches for batches in memory")
+        raise NotSupportedError(
+            "a LanceScanner cannot read batches in memory; use pyarrow.dataset.Scanner.from_batches"
+        )
 
     def __copy__(self) -> Self:
         """Return a scan with the same plan."""

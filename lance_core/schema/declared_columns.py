@@ -28,7 +28,7 @@ from lance_core.schema.json_columns import is_json_text, json_field
 __all__ = ["UPGRADED_BLOB", "declared_column", "is_older_blob"]
 
 UPGRADED_BLOB: Final = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
-"""The storage type of a column that is given as a binary blob and declared by the table as ``lance.blob.v2``."""
+"""The storage type of a column that is a v1 blob in the data and that the table declares as ``lance.blob.v2``."""
 
 _NAMED: Final = {EXTENSION_NAME_KEY.encode(): BLOB_V2.encode()}
 

@@ -263,7 +263,7 @@ class OptimisticCommit:
             if self._progress.line in (None, line):
                 self._progress.line = line
                 return None
-            reason = "the branch was deleted and recreated in the meantime"
+            reason = "the branch was deleted and recreated during this commit"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
@@ -390,7 +390,7 @@ class OptimisticCommit:
             try:
                 newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
-                    reason = f"the branch at {self._log.uri} was deleted or recreated in the meantime"
+                    reason = f"the branch at {self._log.uri} was deleted or recreated during this commit"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)
@@ -479,7 +479,7 @@ class OptimisticCommit:
             return None
         if not has_lost_files(self._log, made, self._options.storage_options):
             return None
-        reason = f"the restored version {restored} was cleaned up in the meantime, together with its files"
+        reason = f"version {restored} was removed, together with its files, while it was being restored"
         return VersionNotFoundError(reason, version=restored)
 
     def _withdraw(self, name: ManifestName) -> None:

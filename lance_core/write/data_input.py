@@ -77,7 +77,7 @@ def _is_from(library: str, data: object, *names: str) -> bool:
 
 def _of_hugging_face(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if _is_from("datasets", data, "DatasetDict"):
-        raise InvalidInputError("the data is a DatasetDict; write the datasets in it one by one")
+        raise InvalidInputError("the data is a DatasetDict; write its datasets one by one")
     schema = data.features.arrow_schema if schema is None else schema
     if _is_from("datasets", data, "IterableDataset"):
         rows = data.iter(batch_size=_ROWS_AT_A_TIME)

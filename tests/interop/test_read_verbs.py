@@ -193,5 +193,5 @@ def test_datasets_and_scanners_of_pylance_and_arrow_can_be_written(tmp_path: Pat
         assert copy.to_table().equals(rows)
     assert lance.write_dataset(ours.scanner(), str(tmp_path / "theirs")).to_table().equals(rows)
     # A dataset that pylance scans through Arrow is refused instead of crashing the process.
-    with pytest.raises(NotImplementedError, match="use its scanner"):
+    with pytest.raises(NotImplementedError, match="use the dataset's scanner"):
         lance.write_dataset(ours, str(tmp_path / "refused"))

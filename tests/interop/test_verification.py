@@ -229,7 +229,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "version of tag": (
         lambda root: _patch_json(_first("_refs/tags")(root), version=77),
-        "tag release: it refers to version 77, which does not exist",
+        "tag release: the tag refers to version 77, which does not exist",
     ),
     "tag garbled": (lambda root: _first("_refs/tags")(root).write_text("{"), "tags: "),
     "branch garbled": (lambda root: _first("_refs/branches")(root).write_text("{}"), "branches: "),
