@@ -1,6 +1,6 @@
 """Schemas of Pydantic models; the names follow ``lance.pydantic``.
 
-This is a public module, which needs Pydantic 2::
+This public module requires Pydantic 2::
 
     from lance_core.pydantic import Vector, pydantic_to_schema
 

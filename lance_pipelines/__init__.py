@@ -13,7 +13,7 @@
     defs = dg.Definitions.merge(build_definitions([events]), dg.Definitions(assets=[...]))
 
 The names of this module are the public API; each is imported on first use, so that a declaration needs neither Dagster
-nor Spark. The packages behind them:
+nor Spark. The packages that implement them are as follows.
 
 ``ingest``, ``maintenance``, and ``publish`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the
 parallel work and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``,

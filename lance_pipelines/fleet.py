@@ -1,7 +1,7 @@
 """Fleet: the state of all declared datasets in one table, the worst first.
 
 Only the latest manifest of each dataset is read, so old versions, which would have to be listed, are not graded. A
-dataset that cannot be read is a row with its error, and the first in the table.
+dataset that cannot be read is listed first, with the error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The names that are generated from a dataset's name, and the check that no two of them are equal.
 
-Dagster requires assets, jobs, and ops to have different names. Every generated name is the dataset's name, two
-underscores, and what it names: the job ``events__compact``, the step ``events__write_fragments``. Only a dataset whose
-key ends in one of these words, such as ``("events", "compact")``, could have the same name; Dagster would report that
-without the keys of the datasets.
+Dagster requires assets, jobs, and ops to have different names. Every generated name consists of the dataset's name, two
+underscores, and the name of an operation or a step: the job ``events__compact``, the step ``events__write_fragments``.
+Only a dataset whose key ends in one of these names, such as ``("events", "compact")``, could have the same name;
+Dagster would report that without the keys of the datasets.
 """
 
 import re

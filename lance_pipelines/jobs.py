@@ -172,7 +172,7 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
 
 
 def check_config(dataset: str, **values: Any) -> dict[str, Any]:
-    """Return the run configuration of the check job of the dataset with this name; None keeps the default."""
+    """Return the run configuration of a dataset's check job; a value of None keeps the default."""
     return operation_config("check", dataset, **values)
 
 

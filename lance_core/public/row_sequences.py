@@ -107,7 +107,7 @@ class RowDatasetVersionMeta(_Meta):
 class RowIdSequence:
     """The stable row ids of the rows of a fragment, in row order.
 
-    A transaction that moves rows to a new fragment keeps their ids::
+    To keep the ids of rows that a transaction moves to a new fragment, set the fragment's ``row_id_meta``::
 
         sequence = RowIdSequence([7, 12])
         fragment.row_id_meta = sequence.to_inline_metadata()
@@ -156,7 +156,7 @@ class RowIdSequence:
 
     @staticmethod
     def from_inline_metadata(metadata: RowIdMeta) -> RowIdSequence:
-        """Return the sequence that metadata contains.
+        """Return the sequence stored in inline metadata.
 
         Raises:
             NotSupportedError: the ids are not in the metadata, but in a hidden column.
@@ -235,10 +235,10 @@ def document_of(value: Any) -> Any:
 
 
 def ids_of(value: Any) -> RowIdMeta | None:
-    """Return row ids in their JSON form as an object; None remains None."""
+    """Convert row ids from their JSON form to an object; None remains None."""
     return value if value is None or isinstance(value, RowIdMeta) else RowIdMeta(value)
 
 
 def versions_of(value: Any) -> RowDatasetVersionMeta | None:
-    """Return row versions in their JSON form as an object; None remains None."""
+    """Convert row versions from their JSON form to an object; None remains None."""
     return value if value is None or isinstance(value, RowDatasetVersionMeta) else RowDatasetVersionMeta(value)

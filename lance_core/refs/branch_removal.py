@@ -1,9 +1,9 @@
 """Removes the root of a branch, but not the roots of branches below that root.
 
 ``tree/a`` and ``tree/a/b`` may both be roots. Versions are removed first, so that an interrupted removal leaves no
-table. If an external manifest store records the versions, its rows are removed last: as long as a row exists, no other
-branch with the same name can be created, and an interrupted removal can be continued by repeating it. pylance does not
-remove the rows, so the name of a removed branch cannot be reused.
+table. If an external manifest store records the versions, the branch's rows in that store are removed last: as long as
+a row exists, no other branch with the same name can be created, and an interrupted removal can be continued by
+repeating it. pylance does not remove the rows, so the name of a removed branch cannot be reused.
 
 During a removal, other writers may create the same branch, a tag for one of its versions, or a branch from it.
 Therefore, the root is marked first::

@@ -1,8 +1,8 @@
 """Finds the uses of a branch: tags, branches created from it, and versions of other branches with files in its root.
 
 If the branch has a record, its uses are determined from records and tags, and from the manifests of branches without a
-record, which are being created or deleted. If the branch has no record, records may not reveal which branches were
-created from it, so the manifests of all other branches are read.
+record, which are being created or deleted. If the branch has no record, the records of other branches do not always
+reveal that they were created from it, so the manifests of all other branches are read.
 
 Source: ``RefConflictError`` of pylance 14.0.2; reading the manifests is specific to this library.
 """

@@ -251,7 +251,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """Return the first version of the branch if the same clone created it, but the branch has no record."""
+        """Return the first version of a branch without a record if an earlier attempt at the same clone created it."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):

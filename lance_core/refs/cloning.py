@@ -82,7 +82,7 @@ def clone_version(
 
 
 def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
-    """Return a version of a new root that another writer created independently; None if there is none.
+    """Return a version that another writer independently created in a new root; None if there is none.
 
     Raises:
         CommitOutcomeUnknownError: this cannot be determined, because versions were removed in the meantime.

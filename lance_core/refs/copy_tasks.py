@@ -1,6 +1,7 @@
 """CopyTask: a part of the files of a version, copied to another location by another process.
 
-The files keep their names, so that repeated attempts at a task, even concurrent ones, write the same bytes.
+The files keep their names, so that repeated attempts at a task, even concurrent ones, write the same bytes to the same
+files.
 """
 
 from __future__ import annotations

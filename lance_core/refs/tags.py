@@ -225,7 +225,7 @@ class Tags:
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Return the branch, version number, and manifest size for a reference; raise an error if it does not exist."""
+        """Return the branch, number, and manifest size of the version to which a reference refers, which must exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:

@@ -1,4 +1,4 @@
-"""The doctor: finds problems left behind by crashed writers and old releases, and repairs those of crashed writers.
+"""The doctor: finds problems left behind by crashed writers and by old releases, and repairs the former.
 
 This is a public module::
 

@@ -165,7 +165,7 @@ class _Line:
                 yield self._found(ProblemKind.EMPTY_MANIFEST, file, external or newer)
 
     def _changing(self, files: Sequence[StoredFile]) -> str:
-        """Return a reason not to repair if files are still being renamed, which does not change the age of a file."""
+        """Return a reason not to repair if files are being renamed, which their ages do not reveal; "" otherwise."""
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
@@ -189,7 +189,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Return why a branch without a record must be kept: it is used, or its uses are unknown; empty if unused."""
+    """Return why a branch without a record must be kept: it is used, or its uses are unknown; "" if it is unused."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

@@ -187,7 +187,7 @@ def _read_values(reader: FragmentReader, schema: Schema) -> None:
 
 
 def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
-    """Check that no two rows that are not deleted have the same id, and that every id has been assigned."""
+    """Check that the ids of rows that are not deleted are distinct, and that every id has been assigned."""
     # Imported only when needed: only tables with stable row ids require it.
     from pyroaring import BitMap64
 

@@ -15,7 +15,8 @@ another filter                   each chosen at random among the matches, whose 
 The functions use the global random number generator of numpy, so that ``numpy.random.seed`` determines the rows.
 
 **Source:** ``lance.sampler.maybe_sample`` of pylance 14.0.2. That function returns too few rows if the requested number
-is not a multiple of ``max_takes`` or few rows match, and it rejects all other filters; this one does neither.
+is not a multiple of ``max_takes`` or few rows match, and it rejects all filters except ``IS NOT NULL``; this function
+does neither.
 """
 
 from __future__ import annotations

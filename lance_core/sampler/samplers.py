@@ -3,8 +3,8 @@
 Call a sampler with a dataset to get record batches. With ``randomize``, the order depends on the seed and on the epoch,
 so that all processes use the same order, and each pass over the dataset can use a different one.
 
-**Source:** ``lance.sampler`` of pylance 14.0.2. There, some samplers ignore the epoch and ``with_row_id``, and a filter
-without matches is an error.
+**Source:** ``lance.sampler`` of pylance 14.0.2. In pylance, some samplers ignore the epoch and ``with_row_id``, and a
+filter without matches is an error.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class ShardedFragmentSampler(FragmentSampler):
 
 
 class ShardedBatchSampler(Sampler):
-    """Reads every ``world_size``-th batch, so that all processes read the same number of rows.
+    """Reads every ``world_size``-th batch, so that all processes read about the same number of rows.
 
     With a filter, each process reads all matching rows and keeps every ``world_size``-th one; ``randomize`` then
     shuffles batches within a window only.

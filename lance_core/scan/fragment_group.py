@@ -2,12 +2,12 @@
 
 A scan of many small fragments would otherwise plan and decode the pages of every fragment separately, which takes far
 longer than reading their rows. The first group of a scan has one fragment, and each further group twice as many, up to
-a limit: the first rows arrive soon, and a scan that stops early has opened few files. A scan in an object store that
+a limit: the first rows arrive soon, and a scan that stops early has opened few files. In an object store, a scan that
 does not stop early begins with a large group, because opening many files takes no longer than opening one.
 
 Fragments are read alone if their data files do not suffice to read their rows: if they have overlays, hidden columns,
-or blob values. Files whose bytes are copied one after another are read alone, too. In object stores, the requests for
-the files of a group are in flight together.
+or blob values. Fragments with files in formats before 2.1, and with local files that are not memory-mapped, are read
+alone, too. In object stores, the requests for the files of a group are in flight together.
 
 Source: specific to this library; see :mod:`lance_core.file.file_group`.
 """
@@ -109,7 +109,7 @@ def joined_readers(
 
 
 def are_most(num_touched: int, num_fragments: int) -> bool:
-    """Return whether a take from some of the fragments opens all of them."""
+    """Return whether a take that needs rows of ``num_touched`` fragments should open the files of all fragments."""
     return num_touched >= _MOST * num_fragments
 
 
@@ -301,7 +301,7 @@ def deleted_rows_of(readers: Sequence[FragmentReader]) -> list[npt.NDArray[np.ui
 
 
 def _each(readers: Sequence[FragmentReader], read: Callable[[FragmentReader], T]) -> list[T]:
-    """Call a function for each fragment; if the store is remote, their requests are in flight together."""
+    """Call a function for each fragment; if the store is remote, the requests of all calls are in flight together."""
     if readers and readers[0].is_remote:
         return in_parallel([partial(read, reader) for reader in readers])
     return list(map(read, readers))

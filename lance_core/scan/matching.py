@@ -2,8 +2,8 @@
 
 The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: row by row
 if few rows match, in ranges if many do. The values of other rows are kept in memory only while they are evaluated, but
-the positions of matching rows, and those values of the filter's columns that are also requested, are collected for many
-rows. Rows that were decoded together are evaluated together, because evaluating a predicate has a fixed cost.
+the positions of matching rows, and the values of those columns of the filter that are also requested, are collected for
+many rows. Rows that were decoded together are evaluated together, because evaluating a predicate has a fixed cost.
 
 Rows that cannot match, according to the statistics of a data file, are not read at all. Only files in format 0.1 have
 statistics.
@@ -253,7 +253,7 @@ def read_found(
 
 
 def _widened(row_range: tuple[int, int], num_rows: int) -> tuple[int, int]:
-    """Extend a range to the first or the last row if it is near: reading part of a page needs further requests."""
+    """Extend a range to the first or last row if that row is near: reading part of a page needs further requests."""
     start, stop = row_range
     most = num_rows // _WIDENED_PART
     return (0 if start <= most else start), (num_rows if num_rows - stop <= most else stop)

@@ -48,7 +48,7 @@ class RowMask:
 
     @classmethod
     def of(cls, allowlist: object, blocklist: object) -> Self | None:
-        """Parse the arguments of a scan; None means the default. If both are None, there is no mask.
+        """Parse the arguments of a scan, either of which may be None; return None if both are.
 
         Raises:
             InvalidInputError: the bytes are not a set of row ids.

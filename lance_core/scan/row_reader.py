@@ -1,4 +1,4 @@
-"""RowReader: reads live rows from data files; the rows of one fragment, or of several small fragments together."""
+"""RowReader: reads the live rows of one fragment, or of several small fragments together, from data files."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class ScanSource:
 
     @cached_property
     def live_stops(self) -> npt.NDArray[np.int64]:
-        """Number of live rows in each fragment and those before it, shape (num_fragments,)."""
+        """Number of live rows up to the end of each fragment, in scan order, shape (num_fragments,)."""
         counts = self.live_counts
         if counts is None:
             counts = [self._live_rows_of(fragment) for fragment in self.fragments]

@@ -173,7 +173,7 @@ def _free(found: pa.RecordBatchReader) -> None:
 
 
 class _Scan:
-    """A scan of a table; errors of the scan are recorded in the table."""
+    """A scan of a table; errors of the scan are recorded in the :class:`SqlTable`."""
 
     def __init__(self, table: SqlTable, scan: LanceScanner) -> None:
         self.dataset_schema = table.schema

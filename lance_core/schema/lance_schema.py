@@ -106,7 +106,7 @@ class LanceSchema:
         return self._at(trail_of(self.record.fields, name))
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
-        """Return the field with the given name or dotted path, preferably in the same case; None if there is none."""
+        """Return the field with the given name or dotted path, ignoring case if there is no exact match; or None."""
         exact = self.field(name)
         if exact is not None:
             return exact

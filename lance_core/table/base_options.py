@@ -1,7 +1,8 @@
 """Storage options for individual base paths, for example for cold storage, other regions, or separate credentials.
 
-Both forms of the reference implementation are supported. ``base_store_params`` maps the path of a base to options that
-replace all options of the table; entries ``base_{id}.{name}`` of the table's own options override individual options.
+Such options can be specified in two ways, as in the reference implementation. ``base_store_params`` maps the path of a
+base to options that replace all options of the table; entries ``base_{id}.{name}`` of the table's own options override
+individual options.
 
 All options are passed as one dictionary to the code that opens files. The options of base paths are in an attribute of
 this dictionary, not among its items, so that the table's own store never receives them.

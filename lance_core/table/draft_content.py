@@ -67,7 +67,7 @@ class DraftContent:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Replace the schema and the schema metadata. The dictionaries of 0.1 columns are removed."""
+        """Replace the schema and the schema metadata. The values of dictionary columns are removed."""
         self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)

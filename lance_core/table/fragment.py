@@ -89,7 +89,7 @@ class Fragment:
     def data_file_paths(self) -> tuple[str, ...]:
         """The paths of the data files, relative to the directory ``data/`` of the dataset or of their base path.
 
-        A base path that is not the root of a dataset has no ``data/``; the paths are relative to it.
+        If the base path is not the root of a dataset, it has no ``data/``, and the paths are relative to the base path.
         """
         return tuple(file.path for file in self.message.files)
 

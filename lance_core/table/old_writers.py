@@ -173,7 +173,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
 def _release(message: pb_table.Manifest) -> _Release:
     """Return the pylance release that wrote a manifest.
 
-    The result is :data:`_UNKNOWN` if no writer is recorded, and a release without defects if it is not pylance.
+    The result is :data:`_UNKNOWN` if no writer is recorded, and a release without defects if the writer is not pylance.
     """
     if not message.HasField("writer_version"):
         return _UNKNOWN

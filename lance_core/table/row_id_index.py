@@ -124,8 +124,8 @@ class FoundRows:
     """Rows with the requested ids, some of which may be deleted.
 
     Args:
-        wanted: the distinct ids.
-        inverse: for each requested id, its position among them.
+        wanted: the distinct requested ids.
+        inverse: for each requested id, its position in ``wanted``.
         parts: the rows, in the order of the fragments.
         fragment_ids: the ids of the fragments, for messages.
     """

@@ -321,7 +321,7 @@ class Basis:
         return has_object(self._log.store, self._log.transaction_path(self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Return the conflict if an earlier commit of this transaction created a version that is now cleaned up.
+        """Return the conflict if an earlier commit of this transaction created a version that has been removed.
 
         Later versions, which the cleanup kept, may still refer to the data files of that version.
         """

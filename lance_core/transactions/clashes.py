@@ -180,14 +180,14 @@ def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
-    """Return whether both may have inserted the same key; without key filters, any key is possible."""
+    """Return whether both updates may have inserted the same key; False if ours has no key filter."""
     if ours.inserted_rows is None:
         return False
     return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
 
 
 def _share_fragment(ours: Operation, theirs: Operation) -> bool:
-    """Return whether both modified the same fragment; True if that is unknown."""
+    """Return whether both operations modified the same fragment; True if that is unknown."""
     mine, others = ours.touched_fragments(), theirs.touched_fragments()
     return mine is None or others is None or not mine.isdisjoint(others)
 

@@ -254,7 +254,7 @@ class OptimisticCommit:
         )
 
     def _judge_line(self) -> Conflicted | None:
-        """Report a conflict if the branch was deleted or recreated since the first try: this has removed our files."""
+        """Report a conflict if the branch was deleted or recreated since the first try, which removed our files."""
         try:
             line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:
@@ -291,7 +291,7 @@ class OptimisticCommit:
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
-        """Return the outcome of a commit that creates no version. An earlier commit of the change is confirmed."""
+        """Return the outcome of a commit that creates no version, after confirming an earlier commit of the change."""
         if isinstance(refusal, Conflicted) and refusal.is_removed:
             # The removed version may be ours, if the store did not respond to the create, or only to a retry.
             if self._in_flight is not None:

@@ -66,8 +66,9 @@ class CommitOptions:
         affected_rows: the physical positions of the rows that a delete or update removes, by fragment id. If given, the
             change can be merged with concurrent changes to different rows; if None, it must be planned again after such
             changes.
-        refuses_new_rows: whether versions that may add or change rows, in any fragment, conflict with the change. For
-            a change that applies to all rows that match a predicate, including rows that others add concurrently.
+        refuses_new_rows: whether versions that may add or change rows, in any fragment, conflict with the change. Set
+            it for a change that applies to all rows that match a predicate, including rows that others add
+            concurrently.
         unsynced_files: paths of files in the store of the table that must become durable before the version appears.
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
             change without ``affected_rows``. The checks are not needed if the caller has just written the files.

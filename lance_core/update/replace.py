@@ -16,7 +16,7 @@ are merged.
 A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an
 interrupt, the files are removed immediately, unless a version may refer to them.
 
-Source: operation ``Update`` of pylance 14.0.2, which has no such verb.
+Source: operation ``Update`` of pylance 14.0.2, which has no method that replaces rows.
 """
 
 from __future__ import annotations

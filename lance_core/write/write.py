@@ -74,8 +74,7 @@ def write_version(
 ) -> TableView:
     """Write rows as a new version, and return a view of it.
 
-    The arguments and errors are those of ``write_dataset``; those that have the same name in ``WriteRequest.of`` are
-    passed to it.
+    The arguments and errors are those of ``write_dataset``; ``settings`` are the arguments of ``WriteRequest.of``.
     """
     if uri is None:
         raise InvalidInputError("uri must be given")

@@ -33,7 +33,7 @@ class _Step:
         name: the name of the step in the graph.
         op: the op.
         input: name of the input that receives the output of the other step.
-        is_configured: whether it receives the configuration of the asset.
+        is_configured: whether the step receives the configuration of the asset.
     """
 
     name: str
@@ -136,7 +136,7 @@ def _dep(declared: DatasetKey | dg.AssetKey | dg.AssetDep | dg.AssetsDefinition)
 
 
 def _input_names(keys: Sequence[dg.AssetKey]) -> dict[str, dg.AssetKey]:
-    """Map the input names of the write step to the assets that it waits for; two keys may differ only in a dash."""
+    """Map the input names of the write step to the assets that it waits for; names that would be equal get a number."""
     names: dict[str, dg.AssetKey] = {}
     for key in dict.fromkeys(keys):
         name = f"after_{dataset_name(key)}"

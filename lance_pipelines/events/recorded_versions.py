@@ -153,7 +153,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 
 def _walk_back(uri: str, version: int, storage_options: dict[str, str] | None) -> Sequence[FoundVersion]:
-    """Return the versions up to ``version``, ascending; the first changed rows, or its predecessor was removed."""
+    """Return consecutive versions up to ``version``, from the last one that changed rows, if it still exists."""
     log = open_version_log(uri, storage_options)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:

@@ -31,7 +31,7 @@ def find_partitions(
     rows: Iterable[pa.RecordBatch],
     schema: pa.Schema,
 ) -> set[tuple[str, ...]]:
-    """Return the partitions that have at least one of the rows: the keys in the order of the columns.
+    """Return the partitions that have at least one of the rows, each as one key per column, in column order.
 
     Rows that belong to no partition are ignored, and so are keys that are not values of their column.
 
@@ -55,7 +55,7 @@ class _Axis:
 
     Attributes:
         column: name of the column.
-        keys: the keys; the column of a row determines a position in this list.
+        keys: the keys; the value of a row in the column determines a position in this list.
     """
 
     def __init__(self, by: PartitionColumn, values: Sequence[PartitionValue], schema: pa.Schema) -> None:

@@ -1,4 +1,4 @@
-"""Fits the columns of new rows to a dataset, as the schema mode of its declaration says.
+"""Fits the columns of new rows to a dataset, according to the schema mode of its declaration.
 
 In schema mode ``add``, new columns are committed before any row is written, because data files refer to columns by the
 ids that this commit assigns::

@@ -91,5 +91,5 @@ class DatasetAccess(BaseModel):
 
 
 def rows_of(partitions: Sequence[Partition], columns: Sequence[PartitionColumn], schema: pa.Schema) -> str:
-    """Return a SQL condition that is true for the rows of these partitions; false for all rows if there are none."""
+    """Return a SQL condition that is true for the rows of these partitions only; without partitions, for no row."""
     return select_rows(columns, partitions, schema).to_sql() if partitions else "false"

@@ -209,7 +209,7 @@ def _columns(metadata: Mapping[str, Any]) -> list[str] | None:
 
 
 def _report(context: dg.OutputContext, committed: CommittedWrite, num_partitions: int) -> None:
-    """Add the metadata and the data version to the materialization that Dagster makes of the output."""
+    """Add the metadata and the data version to the materialization that Dagster creates for the output."""
     given = context.output_metadata or {}
     metadata = committed.metadata(num_partitions=num_partitions)
     context.add_output_metadata({name: value for name, value in metadata.items() if name not in given})

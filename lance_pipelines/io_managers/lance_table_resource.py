@@ -103,7 +103,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
         partition_by: str | Sequence[PartitionColumn] = (),
         upsert_by: str | Sequence[str] = (),
     ) -> dg.MaterializeResult[Any]:
-        """Commit a frame as the next version, and return a ``MaterializeResult``, which the asset returns in turn.
+        """Commit a frame as the next version, and return a ``MaterializeResult`` for the asset to return.
 
         If the step is repeated, the commit of an earlier attempt is kept, as with ``LanceIOManager``. The writes of
         an attempt are distinguished by their order.

@@ -15,10 +15,11 @@ matching rows were deleted, changed,   those that match now are deleted   refuse
 or moved by a compaction
 =====================================  =================================  =============================================
 
-A delete of a reviewed plan is safe, although the digest is not compared again with the latest version. It is based on
-the version that was reviewed, whose content is compared, and marks rows by their positions in its fragments. A commit
-merges this with later versions only if none of these rows was deleted, and if none of these fragments was rewritten;
-rows that were appended are in other fragments. After any other conflict, it is not planned again.
+A delete of a reviewed plan is safe, although the digest is not compared again with the latest version. The delete is
+based on the version that was reviewed, whose content is compared, and marks rows by their positions in the fragments of
+that version. A commit merges the delete with later versions only if none of these rows was deleted, and if none of
+these fragments was rewritten; rows that were appended are in other fragments. After any other conflict, the delete is
+not planned again.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DeleteForecast:
         as_of: the value of ``now()`` in the predicate.
         before: statistics of the version that the plan is based on.
         plan: the plan, with the number of matching rows and of affected fragments.
-        content: digest of the content of that version.
+        content: digest of the content of the version that the plan is based on.
         digest: digest of the plan. It depends on the matching rows, but not on ``as_of``.
     """
 

@@ -92,7 +92,7 @@ def stage_indices(
         plan: the plan.
         declared: the declared indices.
         storage_options: credentials and settings of the dataset's store.
-        number: the number of the round, from 0.
+        number: number of times that the work has been done before.
 
     Raises:
         NotSupportedError: pylance is not installed.

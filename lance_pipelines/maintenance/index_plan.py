@@ -136,7 +136,7 @@ class IndexForecast:
             problem: why this process cannot execute the plan; empty if it can.
 
         Raises:
-            InvalidInputError: there is no index of one of the names.
+            InvalidInputError: no index has one of the names.
             CorruptDataError: the index section of the manifest is damaged.
         """
         manifest = dataset.counted_manifest

@@ -170,7 +170,7 @@ class MaintenancePolicy:
             interval of the weekly schedule; None disables it.
         running: whether the sensors maintain this dataset. True: they do, and run without being started in the web
             interface. False: they never do; jobs and schedules are not affected. None: they do if they run for all
-            datasets (``maintenance_status``), or if somebody starts them and no dataset has True.
+            datasets (``maintenance_status``), or if somebody starts them and no dataset sets ``running`` to True.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)

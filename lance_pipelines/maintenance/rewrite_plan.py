@@ -8,7 +8,7 @@ Operation                    Fragments to rewrite
 ===========================  ==========================================================================
 
 A budget in bytes trims a plan, but never empties it: if not even the smallest useful task is within the budget, the
-plan contains this task, and says so. Otherwise, a dataset with a low budget would never be maintained.
+plan contains only this task, and its summary says so. Otherwise, a dataset with a low budget would never be maintained.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def plan_rewrite(
 
 
 def without_budget(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without their budget, and without one that the table config sets."""
+    """Return the options with an unlimited budget, which also overrides a budget in the table config."""
     return {**options, _BUDGET: _UNLIMITED}
 
 
 def beyond_budget(figures: PlanFigures, max_source_bytes: int | None) -> str:
-    """Return that a plan reads more than its budget, in words; empty if it does not."""
+    """Return a note that a plan reads more than its budget; empty if it does not."""
     if max_source_bytes is None or figures.rewritten_bytes <= max_source_bytes:
         return ""
     return (

@@ -30,7 +30,7 @@ def tag_ingest(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
     """Give a run that materializes only this dataset the tags of the ingest job.
 
     **Materialize** in the web interface, an automation condition, or a backfill launches the asset without its job, and
-    Dagster has no tags of an asset for such runs.
+    an asset definition cannot specify tags for such runs.
     """
     if context.run.asset_selection == {dg.AssetKey(key_parts(dataset))} and DATASET_TAG not in context.run.tags:
         tags = {DATASET_TAG: dataset_name(dataset), OPERATION_TAG: INGEST}

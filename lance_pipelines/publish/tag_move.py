@@ -2,7 +2,7 @@
 
 The tag is only ever set to the version that was checked: a number that now belongs to another version, because the
 dataset was deleted and created again, is rejected. Without a configured version, the tag never moves back: if several
-promotions overlap, it ends at the newest version. Stores cannot replace a file on a condition, so this holds only for
+promotions overlap, it ends at the newest version. Tag files are not replaced conditionally, so this holds only for
 moves that wait for each other, as those of one Dagster instance do in the pool of the dataset.
 """
 

@@ -183,7 +183,7 @@ def newest_version_of(
 
 
 def _has(instance: dg.DagsterInstance, key: dg.AssetKey, uri: str, found: FoundVersion, data_version: str) -> bool:
-    """Return whether a version has a data version. If the history no longer shows this, the event log does."""
+    """Return whether a version has a data version, according to the history or else to the event log."""
     if found.version == int(data_version.partition("-")[0]) and not is_unknown(data_version):
         return found.data_version == data_version
     return RecordedVersions.read(instance, key.to_user_string(), uri).find([found]) == data_version
@@ -329,7 +329,7 @@ def _set_provenance(
 ) -> None:
     """Make Dagster record the version that was read as the input, if it differs from the one that Dagster has recorded.
 
-    Dagster has no public way to do this; without it, the output would not be shown as stale.
+    Dagster has no public interface for this. If it were not done, the output would not be shown as stale.
     """
     records = step.input_asset_records
     if recorded.run_id is not None and isinstance(records, dict):

@@ -9,7 +9,7 @@ __all__ = ["earlier_attempts"]
 def earlier_attempts(step: StepExecutionContext, *, includes_other_runs: bool) -> list[str]:
     """Return the ids of the runs in which the step was attempted, and did not succeed, before this attempt.
 
-    A run that executes a failed one again has it as its parent. A run in which the step succeeded does
+    A run that re-executes a failed run has that run as its parent. A run in which the step succeeded does
     not count: if that run is executed again, the step takes effect again.
 
     Args:

@@ -14,8 +14,8 @@ lance_cleanup_sensor      5 minutes    names and ages of manifests, tags      re
 first sensor runs by default. The others rewrite or delete files, so they must be switched on: all together
 (``maintenance_status``, or by hand in the web interface), or for single datasets (``MaintenancePolicy.running``).
 
-A dataset that says ``running=True`` makes the sensors run by default. From then on, they maintain only the datasets
-that say so; otherwise, the declaration of one dataset would have the files of others deleted.
+If a dataset sets ``running=True``, the sensors run by default. From then on, they maintain only the datasets that set
+it; otherwise, the declaration of one dataset would cause files of other datasets to be deleted.
 """
 
 from collections.abc import Sequence
@@ -69,8 +69,8 @@ def build_sensors(
         jobs: their maintenance jobs.
         namespace: the beginning of the name of each sensor.
         interval_seconds: seconds between two ticks of each sensor; if None, the defaults.
-        maintenance_status: the default status of the sensors that request maintenance, unless a dataset says that
-            they maintain it.
+        maintenance_status: the default status of the sensors that request maintenance, unless a dataset sets
+            ``running=True``.
     """
     watch_seconds = WATCH_SECONDS if interval_seconds is None else interval_seconds
     sensors = [

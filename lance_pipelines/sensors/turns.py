@@ -34,7 +34,7 @@ _MIN_TURN_SECONDS: Final = 60
 def claim_turn(
     instance: dg.DagsterInstance, awaited: Sequence[RunInFlight], op: str, claim: str | None, *, now: float
 ) -> str | None:
-    """Claim the turn after the newest of the awaited runs, unless it is of the same kind, or has an older claim.
+    """Claim the turn after the newest of the awaited runs, unless that run is of the same kind, or has an older claim.
 
     Args:
         instance: the Dagster instance.

@@ -1,4 +1,4 @@
-"""An archive of the classes that a session loads, with which Spark's JVM starts in about half of the processor time.
+"""An archive of the classes that a session loads, with which Spark's JVM needs about half the processor time to start.
 
 Without an archive, the JVM reads, verifies, and links about fifteen thousand classes at every start. When the first
 local session of a Java runtime and a Spark installation has ended, a separate process with low priority runs a small

@@ -225,7 +225,7 @@ def _texts(root: str, paths: Sequence[str]) -> Iterator[tuple[int, list[str | No
 
 
 def _text_of(path: Path) -> str | None:
-    """Return a regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
+    """Return the text of a small regular file; None for anything else, and for a file that cannot be read as UTF-8."""
     try:
         status = path.stat()
         # Opening a pipe would wait for its other end.

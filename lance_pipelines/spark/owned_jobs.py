@@ -25,7 +25,7 @@ _POLL_SECONDS: Final = 0.1
 
 @contextmanager
 def owned_jobs(session: SparkSession) -> Iterator[None]:
-    """When an exception leaves the block, cancel the jobs that this thread started in the block, and wait.
+    """When an exception leaves the block, cancel the jobs that this thread started in it, and wait for their tasks.
 
     A failed job is reported at once, while its other tasks continue for some seconds until they notice. A cleanup after
     the job must wait for these tasks; otherwise, they would write more files. A Spark Connect session offers no way to

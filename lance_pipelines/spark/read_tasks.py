@@ -5,7 +5,7 @@ Adjacent small fragments are read by one task, and a large fragment is divided a
     fragments   [ 30 MB ][ 40 MB ][        400 MB        ][ 10 MB ]
     tasks       0 0 0 0 0 0 0 0 0 [  1  ][  2  ][  3  ][4] 5 5 5 5       at most 128 MiB each
 
-If there were fewer tasks than processors, the tasks are made smaller.
+If this would result in fewer tasks than processors, the tasks are made smaller.
 
 The sizes are those of the columns that are read. They are estimated from the types, because only the sizes of whole
 files are known without opening them.

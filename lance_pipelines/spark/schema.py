@@ -87,9 +87,9 @@ def _check_names(struct_type: spark_types.StructType) -> None:
 def _with_own_types(found: pa.Schema, natural: pa.Schema, existing: pa.Schema) -> pa.Schema:
     """Return the columns, each with the table's type if Spark represents both alike, or else with its natural type.
 
-    For example, Spark has no unsigned integers: a ``smallint`` column may be added to a column of type uint8. Each
-    value is checked when it is written. The type that a column had in another table, which its metadata records,
-    does not matter, except for the length of its lists.
+    For example, Spark has no unsigned integers: values of a ``smallint`` column may be appended to a column of type
+    uint8. Each value is checked when it is written. The type that a column had in another table, which its metadata
+    records, does not matter, except for the length of its lists.
     """
     for index, field in enumerate(found):
         place = existing.get_field_index(field.name)

@@ -91,7 +91,7 @@ def stage_frame(
     step_key: str,
     partitions: Sequence[Partition] = (),
 ) -> Staging:
-    """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`.
+    """Write the rows of a DataFrame as fragments to the dataset's data directory, as :func:`stage_write` does.
 
     No rows are left out: if a row does not belong to the partitions, the write fails.
     """

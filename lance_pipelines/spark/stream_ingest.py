@@ -64,7 +64,8 @@ def ingest_available(
         report: receives the progress of the checks before each commit.
 
     Returns:
-        One report of all versions that this run created; None if there is no dataset, because no row has arrived yet.
+        One report of all versions that this run created; None if the dataset does not exist, because the stream has had
+        no rows yet.
 
     Raises:
         NotSupportedError: the session is a Spark Connect session.

@@ -229,7 +229,7 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
 
 
 def _plan_estimate(frame: DataFrame) -> tuple[str, int]:
-    """Return the last operation, and the size in bytes that Spark estimates; far too large if it has no estimate."""
+    """Return the last operation, and the estimated size in bytes, which is far too large if Spark has no estimate."""
     if hasattr(frame, "_jdf"):
         plan = frame._jdf.queryExecution().optimizedPlan()
         return str(plan.simpleString(1)), int(str(plan.stats().sizeInBytes()))
@@ -260,7 +260,7 @@ class AttemptReport:
 
 
 def write_partition(settings: WriteSettings, batches: Iterable[pa.RecordBatch]) -> AttemptReport | None:
-    """Write the rows of one partition; None if it is empty. Runs in a worker.
+    """Write the rows of one partition; return None if the partition is empty. Runs in a worker.
 
     Raises:
         SchemaMismatchError: a row does not fit the target.

@@ -207,7 +207,7 @@ def _path_of(places: VersionPlaces, row: ManifestRow) -> str:
 
 
 def _name_of(row: ManifestRow) -> ManifestName:
-    """Parse the path of a row. Raises ``CorruptDataError`` if it is not a manifest of the row's version."""
+    """Parse the path in a row. Raises ``CorruptDataError`` if it is not the path of a manifest of the row's version."""
     directory, _, file_name = row.path.partition("/")
     final, ending, _ = file_name.partition(_ENDING)
     name = parse_manifest_name(final + ending)

@@ -261,7 +261,7 @@ class Rewrite(Operation):
 
 
 def _check_rows(group: RewriteGroup, index: int) -> None:
-    """Check that both sides have the same number of live rows, if the deletion files record the number of rows."""
+    """Check that the old and the new fragments of a group have equally many live rows, if the numbers are recorded."""
     if any(f.deletion_file is not None and not f.deletion_file.num_deleted_rows for f in group.old_fragments):
         return
     expected = sum(fragment.num_live_rows for fragment in group.old_fragments)

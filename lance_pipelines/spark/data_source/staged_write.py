@@ -1,4 +1,4 @@
-"""What the writers of batches and of streams share: planning a write, its messages, and the end of its attempts.
+"""What the writers of batches and of streams share: planning a write, its messages, and the removal of its files.
 
 Spark repeats tasks and may run two attempts of a task at once. Every attempt writes files under new names, which end in
 the *file token* of the write. Spark passes the message of one attempt of each task to ``commit``, and only the files in
@@ -112,7 +112,7 @@ class WritePlan:
         return cls(location=location, settings=settings, read_version=0 if existing is None else existing.version)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> AttemptReport | None:
-        """Write the rows of one partition; None if it is empty. Runs in a worker."""
+        """Write the rows of one partition; return None if the partition is empty. Runs in a worker."""
         return write_partition(self.settings, batches)
 
     def fragments(self, reports: Sequence[AttemptReport]) -> list[FragmentMetadata]:

@@ -1,4 +1,4 @@
-"""Functions that change or examine a table with Spark, without Dagster: one module per verb.
+"""Functions that change or examine a table with Spark, without Dagster ("verbs"): one module per verb.
 
 Each verb plans on the driver, executes tasks that can be repeated any number of times, collects metadata only, and
 commits one version in the driver process. ``table_change`` contains what the verbs share: attempts, files, and the

@@ -109,7 +109,7 @@ def upsert(
 
     Raises:
         InvalidInputError: the rules are invalid, would not change any row, or name an unknown column.
-        InvalidMergeError: a condition is invalid, a row matches although that was declared an error, or several rows of
+        InvalidMergeError: a condition is invalid, a row matches and ``when_matched`` is "fail", or several rows of
             the frame have the same key.
         SchemaMismatchError: the frame does not fit the table.
         DatasetNotFoundError: the table does not exist.

@@ -178,11 +178,11 @@ class TableChange:
         return [lance_core.FragmentMetadata.from_json(document) for document in written.fragments]
 
     def leave_only(self, fragments: Iterable[lance_core.FragmentMetadata], *, if_certain: bool = False) -> None:
-        """After the commit, remove the other files of the change. A failure is only logged.
+        """After the commit, remove the files of the change that were not committed. A failure is only logged.
 
         Args:
             fragments: the fragments that were committed.
-            if_certain: whether such files certainly exist; otherwise, only lost attempts may have left some.
+            if_certain: whether there certainly are such files; if not, they are looked for only if attempts were lost.
         """
         if not if_certain and not self._has_leftovers:
             return
