@@ -119,9 +119,9 @@ __all__ = ["BulkCommitResult", "LanceDataset"]
 class LanceDataset(Handle, ArrowDataset, PylanceClass):
     """A handle to one version of a dataset. A handle can be used by several threads at once.
 
-    It is a ``pyarrow.dataset.Dataset`` and an Arrow stream, so libraries such as DuckDB, Polars, and pandas can read
-    it. Libraries that treat it as a Dataset read only the columns that they need, and only the rows that match their
-    filters.
+    A handle is a ``pyarrow.dataset.Dataset`` and an Arrow stream, so libraries such as DuckDB, Polars, and pandas can
+    read it. Libraries that treat it as a Dataset read only the columns that they need, and only the rows that match
+    their filters.
 
     The arguments are those of :func:`dataset`, except ``asof``. ``commit_lock`` is not pickled with the handle.
 
@@ -266,7 +266,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return self._view.session
 
     def io_stats_snapshot(self) -> IOStats:
-        """Return the requests and bytes read and written since the last call to :meth:`io_stats_incremental`.
+        """Return the numbers of requests and bytes since the last call to :meth:`io_stats_incremental`.
 
         The counters cover the store of the dataset and the stores of its base paths. Handles with the same session
         share the counters of their store.

@@ -108,7 +108,7 @@ class ScannerBuilder:
         return self
 
     def with_fragments(self, fragments: Iterable[Any] | None) -> Self:
-        """Set the fragments to scan, given by their handles, in this order.
+        """Set the fragments to scan, in the given order.
 
         Raises:
             InvalidTypeError: an item is not a fragment.

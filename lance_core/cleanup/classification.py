@@ -170,7 +170,7 @@ class Classifier:
         return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
-        """Return whether pylance checks a file that no version refers to."""
+        """Return whether a cleanup by pylance would find a file that no version refers to."""
         bound = self._survey.oldest_kept
         if bound is None or directory in _UNBOUNDED:
             return True

@@ -130,7 +130,7 @@ class CleanupPlan:
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
-        """Return a description of the plan, as pylance does.
+        """Return a description of the plan, in the same form as in pylance.
 
         Args:
             include_files: whether the description lists the files to remove.

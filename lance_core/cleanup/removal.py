@@ -69,7 +69,7 @@ def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
 
 
 class Removal:
-    """Removes the files of one table that a plan lists.
+    """Removes the planned files of one table.
 
     Args:
         log: the version log of the table.

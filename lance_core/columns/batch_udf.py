@@ -126,7 +126,7 @@ class BatchUDFCheckpoint:
             connection.execute("CREATE TABLE IF NOT EXISTS fragments (fragment_id INT PRIMARY KEY, data TEXT)")
 
     def cleanup(self) -> None:
-        """Remove the file."""
+        """Remove the checkpoint file."""
         Path(self.path).unlink(missing_ok=True)
 
     def get_batch(self, info: BatchInfo) -> pa.RecordBatch | None:
@@ -148,7 +148,7 @@ class BatchUDFCheckpoint:
             ) from error
 
     def insert_batch(self, info: BatchInfo, batch: pa.RecordBatch) -> None:
-        """Keep the result for a batch.
+        """Store the result for a batch.
 
         Raises:
             StorageError: the file cannot be written.
@@ -160,12 +160,12 @@ class BatchUDFCheckpoint:
             connection.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?)", (*info, sink.getvalue().to_pybytes()))
 
     def get_fragment(self, fragment_id: int) -> str | None:
-        """Return the text that was kept for a fragment; None if there is none."""
+        """Return the text that was stored for a fragment; None if there is none."""
         found: str | None = self._found("SELECT data FROM fragments WHERE fragment_id = ?", fragment_id)
         return found
 
     def insert_fragment(self, fragment_id: int, fragment: str) -> None:
-        """Keep a text for a fragment, and forget the results for its batches."""
+        """Store the text form of a fragment, and delete the results for its batches."""
         with self._connected() as connection:
             connection.execute("INSERT OR REPLACE INTO fragments VALUES (?, ?)", (fragment_id, fragment))
             connection.execute("DELETE FROM batches WHERE fragment_id = ?", (fragment_id,))

@@ -264,7 +264,7 @@ def with_new_rows(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], new: 
 
 
 def _in_type(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """Return an array with the members of structs in the order of a type."""
+    """Return an array with the members of structs in the order that a type defines."""
     if pa.types.is_struct(dtype) and pa.types.is_struct(array.type):
         members = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
         arrays = [_in_type(members[field.name], field.type) for field in dtype]

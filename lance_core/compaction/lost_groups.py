@@ -11,7 +11,7 @@ The new files of a lost group are removed only if all of the following condition
     every version since, including the latest, was read           nothing was missed
     none of these versions refers to one of the new files         the files are not needed
 
-Otherwise, they are kept, and a later cleanup decides whether to remove them.
+Otherwise, the files are kept, and a later cleanup decides whether to remove them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _History:
         self.latest = set(map(_data_key, old))
 
     def made_by(self, result: RewriteResult) -> int | None:
-        """Return the first version since the plan that contains the new files of a group."""
+        """Return the first version that contains the new files of a group, among the versions since the plan."""
         versions = [version for name in result.new_file_names() for version in self.named.get(name, ())]
         return min((version for version in versions if version > result.read_version), default=None)
 

@@ -130,7 +130,7 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
 class DeletePlanner:
     """Plans one delete on several versions of a table; fragments that have not changed are searched only once.
 
-    Therefore, a writer that plans again after each conflict keeps pace with writers that add rows, however large the
+    A writer that plans again after each conflict therefore keeps pace with writers that add rows, however large the
     table is.
 
     Args:
@@ -163,7 +163,7 @@ class DeletePlanner:
         return self._searched[_key(fragment)]
 
     def add(self, deletes: Iterable[FragmentDelete]) -> None:
-        """Add the changes that other processes have found for fragments of the version that was planned last."""
+        """Add the changes that other processes have found for fragments of the most recently planned version."""
         self._searched |= {_key(delete.fragment): delete for delete in deletes}
 
     def plan(self, view: TableView, fragments: Iterable[Fragment]) -> DeletePlan:

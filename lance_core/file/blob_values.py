@@ -156,7 +156,7 @@ class BlobBytesSource:
         return [pa.concat_arrays(arrays).take(pa.array(places))]
 
     def guessed_offsets(self, rows: NDArray[np.int64]) -> Sequence[ByteRange]:
-        """Return the offsets of the descriptors."""
+        """Return the guessed locations of offsets, as the source of the descriptors does."""
         return self._described.guessed_offsets(rows)
 
     def _loaded(self, array: pa.Array) -> ReadSteps[pa.Array]:

@@ -34,7 +34,8 @@ _PADDING_BYTES: Final = 4096
 class FetchedBytes:
     """Reads ranges that are being fetched, and waits for them; any other ranges are read from the file.
 
-    It has the same interface as the file. Once its requests have ended, reading the fetched ranges makes no requests.
+    The object has the same interface as the file. Once its requests have ended, reading the fetched ranges makes no
+    requests.
 
     Args:
         file: the file, or the group of files.

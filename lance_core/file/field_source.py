@@ -59,7 +59,8 @@ class FieldSource(Protocol):
     def as_dictionary(self) -> FieldSource:
         """Return a source that reads the field as an Arrow dictionary if all pages have one; otherwise, this source.
 
-        Only strings and binaries are read in this way. A page with the same value in all rows counts as a dictionary.
+        Only strings and binaries are read as dictionaries. A page with the same value in all rows counts as a
+        dictionary.
         """
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:

@@ -73,7 +73,7 @@ class FieldWriter(Protocol):
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
         """Write those values of a batch that are stored outside the pages.
 
-        This is called for all fields before :meth:`write` is called for any field.
+        This method is called for all fields before :meth:`write` is called for any field.
         """
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:

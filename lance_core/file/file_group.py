@@ -141,7 +141,7 @@ class FileGroup:
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Read ranges of the group, each of which is within one file.
 
-        This makes one call for each file; if the store is remote, the requests for all files are in flight together.
+        One call is made for each file; if the store is remote, the requests for all files are in flight together.
         """
         members = self._by_file(ranges)
         reads = [

@@ -117,9 +117,9 @@ class WriteStream(Protocol):
 class ObjectStore(Protocol):
     """A store of named byte strings.
 
-    It may also have ``uri_of(path)``, which returns a path in the form used in messages, ``counters``, which count its
-    requests (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is like :meth:`get_ranges`
-    but immediately returns a ``concurrent.futures.Future``.
+    A store may also have ``uri_of(path)``, which returns a path in the form used in messages, ``counters``, which count
+    its requests (:mod:`~lance_core.io.io_counters`), and ``begin_ranges(path, ranges)``, which is like
+    :meth:`get_ranges` but immediately returns a ``concurrent.futures.Future``.
     """
 
     @property
@@ -204,7 +204,7 @@ class ObjectStore(Protocol):
     def remove_directory(self, path: str) -> None:
         """Remove a directory and its content, including links but not their targets.
 
-        This has no effect in stores without directories, where callers must first remove the objects one by one.
+        Nothing is removed in stores without directories, where callers must first remove the objects one by one.
         """
         ...
 

@@ -89,7 +89,7 @@ class ReadCosts:
     def early_bytes(self, num_files: int) -> int:
         """Number of bytes of some files that are read early, although they may not be needed, to avoid later requests.
 
-        Their transfer takes about as long as the wait for the first bytes of the later requests.
+        Transferring these bytes takes about as long as waiting for the first bytes of the later requests.
         """
         of_link = max(_LINK_REQUESTS * self.batch_bytes, num_files * self.batch_bytes // _EARLY_PART)
         return min(num_files * self.batch_bytes, of_link)

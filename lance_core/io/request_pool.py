@@ -27,7 +27,7 @@ _VARIABLE: Final = "LANCE_IO_THREADS"
 
 
 def in_parallel(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Call functions that wait for a store, at the same time; see :func:`results_of`."""
+    """Call functions that wait for a store, all at the same time; see :func:`results_of`."""
     if len(calls) < 2:
         return [call() for call in calls]
     return results_of([begin(call) for call in calls])

@@ -1,9 +1,9 @@
 """SignedUrls: URLs for reading the objects of a bucket, signed by this module instead of by botocore's client.
 
-They are used where obstore cannot be used: in processes that were forked after it was loaded, for keys that it rejects,
-and if the trusted certificates are in a file. A URL is signed once and then used for many requests. A request through
-the client of botocore takes 2 to 3 ms of CPU time, most of it to find the endpoint, to sign, and to parse the headers;
-one with a signed URL takes 0.25 ms.
+Signed URLs are used where obstore cannot be used: in processes that were forked after it was loaded, for keys that it
+rejects, and if the trusted certificates are in a file. A URL is signed once and then used for many requests. A request
+through the client of botocore takes 2 to 3 ms of CPU time, most of it to find the endpoint, to sign, and to parse the
+headers; one with a signed URL takes 0.25 ms.
 
 botocore determines the address of a bucket, because it implements the rules for regions, host names, and custom
 endpoints. It is asked once for each bucket.

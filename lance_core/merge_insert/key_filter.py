@@ -1,7 +1,7 @@
 """The filter of the primary keys that a merge inserts, which its transaction records for concurrent writers.
 
-It is a split-block Bloom filter of a fixed size, so that the filters of any two merges can be compared. A merge has a
-filter only if its keys are the declared primary key.
+The filter is a split-block Bloom filter of a fixed size, so that the filters of any two merges can be compared. A merge
+has a filter only if its keys are the declared primary key.
 
 Source: ``lance.table.Transaction.KeyExistenceFilter``; behavior of pylance 14.0.2.
 """

@@ -1,9 +1,9 @@
 """Converts the keys of a source to the types of the table, for merges that only delete.
 
-Such a merge stores no value of the source, so the types of keys may differ, as long as their values can be compared:
-numbers with numbers, text with text, bytes with bytes, and timestamps with timestamps, if both or neither of these have
-a time zone. Dictionary-encoded keys are compared by their values. A key that the type of the table cannot represent is
-equal to no key of the table, and becomes null.
+A merge that only deletes stores no value of the source, so the types of keys may differ, as long as their values can be
+compared: numbers with numbers, text with text, bytes with bytes, and timestamps with timestamps, if both or neither of
+these have a time zone. Dictionary-encoded keys are compared by their values. A key that the type of the table cannot
+represent is equal to no key of the table, and becomes null.
 
 Source: behavior of pylance 14.0.2.
 """

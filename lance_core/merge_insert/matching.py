@@ -1,8 +1,8 @@
 """MatchFinder: finds the rows of a version that have the keys of source rows.
 
-It reads the key columns, and the columns of the table that the condition needs. Fragments are searched only once, even
-if the merge is planned again on later versions: a writer that plans again after each conflict keeps pace with others,
-however large the table is.
+Only the key columns, and the columns of the table that the condition needs, are read. Fragments are searched only once,
+even if the merge is planned again on later versions: a writer that plans again after each conflict keeps pace with
+others, however large the table is.
 
 If the keys of the source do not fit in the memory limit, they are divided into blocks of rows, and the fragments are
 searched once for each block.

@@ -203,7 +203,7 @@ class MergeWrite:
 
     @property
     def fingerprint(self) -> object:
-        """A key of everything that determines the result, except for the contents of the fragments."""
+        """A key derived from everything that determines the result, except for the contents of the fragments."""
         arrays = (self.updated.tobytes(), self.owners.tobytes(), self.positions.tobytes(), self.inserted.serialize())
         return (self.index, self.writes_rows, self.records_keys, *arrays)
 

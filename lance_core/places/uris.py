@@ -1,6 +1,6 @@
 """Determines URIs of related tables: branches of a dataset, and table roots in the form that manifests record.
 
-These URIs are derived from the location to which a dataset's URI resolves, never from the text of that URI. The text
+The URIs are derived from the location to which a dataset's URI resolves, never from the text of that URI. The text
 can be ambiguous: it may be relative to the working directory, or contain ``.`` or a double slash.
 
 Source: paths that pylance 14.0.2 writes. pylance records a relative path as given, so the path resolves to a

@@ -49,7 +49,7 @@ def without_casts(
 ) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
     """Remove casts between timestamp types from an operand that is compared with constants.
 
-    Instead, the constants are converted to the type that the operand has without the casts, regardless of time zones.
+    The constants are converted to the type that the operand has without the casts, regardless of time zones.
     The operand is not cast to the common type of the comparison either. Other comparisons are left unchanged.
 
     Source: predicates tested with pylance 14.0.2, and pylance's query plans.

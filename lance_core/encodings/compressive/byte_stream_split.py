@@ -1,6 +1,7 @@
 """byte_stream_split: the first byte of every value, then the second byte of every value, and so on.
 
-It is used inside ``general``, because bytes grouped by their position in the value compress better than whole floats.
+This encoding is used inside ``general``, because bytes grouped by their position in the value compress better than
+whole floats.
 
 Source: ``lance.encodings21.ByteStreamSplit``; checked against pylance 14.0.2.
 """

@@ -84,7 +84,7 @@ def string_bytes(block: VariableWidthBlock) -> int:
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
     """Return whether finding symbols is not worthwhile for a page this small, although they might reduce its size.
 
-    Larger chunks and a higher zstd level then save almost as much.
+    For small pages, larger chunks and a higher zstd level save almost as much as symbols.
     """
     return ratio >= _BEST_SYMBOLS_RATIO and string_bytes(block) < _MIN_SYMBOL_BYTES
 
@@ -92,7 +92,7 @@ def is_small(block: VariableWidthBlock, ratio: float) -> bool:
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
     """Return whether to find FSST symbols: if the metadata requests them, or if they might be better than zstd.
 
-    In both cases, the strings must be large enough.
+    The result is False if the strings are too small.
 
     Args:
         block: the strings.

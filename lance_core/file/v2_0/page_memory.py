@@ -34,7 +34,7 @@ def expansion(columns: Sequence[ColumnPages]) -> int:
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
     """Estimate the average size of the dictionary items in each page, and return the largest estimate in bytes.
 
-    The result is 0 if there is no dictionary.
+    The estimate is 0 if there is no dictionary.
     """
     most = 0.0
     for column in columns:
