@@ -9,8 +9,8 @@ follows:
 - ``function(argument)``: an argument, with the name of the function as in the error message or as ``Class.method``
 - ``(argument)``: an argument of any function
 
-After a change, regenerate the comparison with ``uv run python .ci/pylance_surface.py``. It fails if something is absent
-without a reason, or if a reason is left for something that exists.
+After a change, regenerate the comparison with ``uv run python .ci/pylance_surface.py``. The script fails if a name is
+absent without a reason, or if a reason remains for a name that exists.
 """
 
 from __future__ import annotations

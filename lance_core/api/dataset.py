@@ -1066,8 +1066,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         Args:
             predicate: a condition that selects the rows to replace, as SQL text or an Arrow expression. A row for which
                 it is null is kept.
-            data_obj: the new rows, as for :func:`write_dataset`. Each new row must match the predicate. If there are
-                none, the matching rows are deleted.
+            data_obj: the new rows, as for :func:`write_dataset`. Each new row must match the predicate. If there are no
+                new rows, the matching rows are only deleted.
             schema: as for :func:`write_dataset`.
             max_rows_per_file: as for :func:`write_dataset`.
             max_bytes_per_file: as for :func:`write_dataset`.
@@ -1186,8 +1186,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 ``lance_core.batch_udf``, receives batches of rows and returns batches or pandas frames of the new
                 columns. A ``pa.RecordBatchReader``, or other input of :func:`write_dataset`, contains the values in the
                 order of the rows. A ``pa.Field``, list of ``pa.Field`` or ``pa.Schema`` describes columns of nulls,
-                which must be nullable; metadata of the schema is added to that of the table. If a struct has the name
-                of an existing struct, its members are added to that struct.
+                which must be nullable; metadata of the schema is added to that of the table. If a new struct has the
+                name of an existing struct, its members are added to the existing struct.
             read_columns: columns that a function receives, including ``_rowid`` and ``_rowaddr``; None for all columns
                 of the table.
             reader_schema: the schema of an iterable of batches; None for that of the first batch.
@@ -1315,8 +1315,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
     ) -> LanceDataset:
         """Create a version from fragments that have already been written.
 
-        Committing a :class:`Transaction` whose uuid has already been committed returns that version, so a commit can be
-        repeated safely.
+        If a :class:`Transaction` with the same uuid has already been committed, the existing version is returned, so a
+        commit can be repeated safely.
 
         Args:
             base_uri: the location of the dataset, or a handle to it.
@@ -1795,8 +1795,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
         Args:
             new_bases: the base paths; a base path without an id gets the next id. A base path with the id of an
-                existing one replaces it; the files, which must have been copied, are then read from the new location.
-                Earlier versions keep the old location.
+                existing one replaces it; the files, which must already have been copied to the new location, are then
+                read from there. Earlier versions keep the old location.
             transaction_properties: properties to record in the transaction.
 
         Returns:

@@ -49,7 +49,7 @@ class ExecuteResult(TypedDict):
 
 
 class MergeInsertBuilder(PylanceClass):
-    """Collects what a merge does, and executes it. Each method that changes the builder returns the builder itself.
+    """Defines a merge, and executes it. Each method that changes the builder returns the builder itself.
 
     A row of the dataset and a row of the source match if they have the same keys. A null matches nothing.
 
@@ -213,7 +213,7 @@ class MergeInsertBuilder(PylanceClass):
         """Merge a source. Creates a new version, even if no row changes, and moves the handle to it.
 
         If another writer commits first, the merge is planned again on the latest version. A merge that inserts rows is
-        also planned again if other writers have added rows with any keys, so that no key is inserted twice.
+        also planned again if other writers have added rows, whatever their keys, so that no key is inserted twice.
 
         Args:
             data_obj: the rows of the source, as for :func:`write_dataset`. They are read once, and kept in memory or in

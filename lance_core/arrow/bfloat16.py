@@ -3,7 +3,8 @@
 A value is stored as ``fixed_size_binary(2)``, in little-endian order: the upper half of a float32. Conversion from
 float32 rounds to nearest, ties to even; conversion to float32 is exact.
 
-NumPy has no such type. Only conversions to and from NumPy arrays require the package ``ml_dtypes``, which has one.
+NumPy has no such type. Only conversions to and from NumPy arrays require the package ``ml_dtypes``, which provides such
+a type.
 
 **Source:** ``lance.arrow`` of pylance 14.0.2. Its ``to_numpy`` ignores the bounds of a slice; the one in this module
 does not.

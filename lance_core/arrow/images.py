@@ -126,8 +126,8 @@ class ImageURIArray(ImageArray):
             storage_type: ``pa.binary()``, or ``pa.large_binary()`` for more than 2 GiB.
 
         Returns:
-            The contents of the files. Nulls remain null. For a file that a web server does not deliver, there is a
-            warning and a null.
+            The contents of the files. Nulls remain null. If a web server does not deliver a file, a warning is issued,
+            and the result contains a null.
 
         Raises:
             InvalidInputError: the storage type is not a binary type.

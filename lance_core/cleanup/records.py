@@ -50,9 +50,9 @@ class CleanupStats:
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
         spared_versions: number of versions that were kept, with all their files, because after the plan was made, a tag
             or a branch was created for them, or another writer began to restore them.
-        damaged_versions: number of versions that are still needed, but have lost files, because the version, or a tag
-            or branch for it, was created too late. The other files of these versions are kept. For each such version,
-            an error is logged.
+        damaged_versions: number of versions that are still needed, but have lost files, because the version itself, or
+            a tag or branch that refers to it, was created after its files had been removed. The other files of these
+            versions are kept. For each such version, an error is logged.
     """
 
     bytes_removed: int = 0

@@ -109,7 +109,7 @@ class DeleteTasks:
             dataset: a handle to the version to plan on.
             num_tasks: maximum number of tasks for the fragments of the version; the same limit applies separately to
                 ``new_fragments``. At least 1.
-            new_fragments: fragments that are about to be added; a replacement checks their rows.
+            new_fragments: fragments that a replacement is about to add, and whose rows must match the predicate.
 
         Raises:
             InvalidInputError: the predicate is invalid.

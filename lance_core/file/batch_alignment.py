@@ -28,8 +28,8 @@ __all__ = ["BatchAlignment"]
 class BatchAlignment:
     """Checks record batches against one schema and reorders their columns.
 
-    The schema of a batch is not checked again if it equals the last accepted one; the values of every batch are
-    checked.
+    The schema of a batch is not checked again if it equals the schema of the last accepted batch; the values of every
+    batch are checked.
 
     Args:
         schema: schema of the file; every batch must have all columns of this schema.

@@ -126,7 +126,8 @@ class BlobDescriptorArrayBuilder:
         """Add a reference to a range of a file that already belongs to the table. Nothing is copied or committed.
 
         Args:
-            uri: path of the file, relative to the base path if ``base_id`` is given, else to the root of the table.
+            uri: path of the file, relative to the base path if ``base_id`` is given, and otherwise to the root of the
+                table.
             offset: position of the value in the file, in bytes.
             size: size of the value in bytes; 0 for an empty value.
             base_id: id of one of the table's base paths; None if the file is below the root of the table.

@@ -1,8 +1,8 @@
 """Serializes protobuf messages that contain maps, in the same way as the reference implementation.
 
 A map is encoded as repeated messages with the fields key (number 1) and value (number 2). The protobuf library always
-writes both; the reference implementation omits empty keys and values, as for any other field. Readers accept both
-forms.
+writes both; the reference implementation omits empty keys and values, as it does for any other field. Readers accept
+both forms.
 
 **Source:** protobuf encoding; bytes of pylance 14.0.2.
 """

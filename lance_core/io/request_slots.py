@@ -22,8 +22,8 @@ __all__ = ["RequestSlots"]
 class RequestSlots:
     """A fixed number of slots, of which each request needs one. To be used in the thread of one event loop.
 
-    Calls receive their slots in the order in which they ask, so calls with few requests cannot delay one with many
-    forever.
+    Waiting calls receive their slots in order of arrival, so a call that needs many slots is not delayed forever by
+    calls that need few.
 
     Args:
         num_slots: the number of slots; no call asks for more.

@@ -9,8 +9,8 @@
     commit    Update: removed fragments, fragments with new deletion files or columns, new fragments
 
 A version that adds or changes rows after the plan conflicts with a merge that inserts rows: one of the added or changed
-rows may have the key of an inserted row. So two merges never both insert a row with the same key. If the primary key is
-declared, and the keys of a merge are the primary key, then the transaction records the inserted keys, for other
+rows may have the key of an inserted row. Therefore, two merges never insert rows with the same key. If the primary key
+is declared, and the keys of a merge are the primary key, then the transaction records the inserted keys, for other
 writers. Concurrent deletes of other rows are merged.
 
 A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an

@@ -1,7 +1,7 @@
 """Comparison and arithmetic of the scalars in JSON documents, for expressions in paths.
 
-Non-negative integers are unsigned, others are signed. If one operand is negative, or if integers are subtracted, the
-bits of both are interpreted as signed integers, as in pylance: 18446744073709551615 - 1 is -2.
+Non-negative integers are unsigned, and negative integers are signed. If one operand is negative, or if integers are
+subtracted, the bits of both are interpreted as signed integers, as in pylance: 18446744073709551615 - 1 is -2.
 
 **Source:** expressions computed with pylance 14.0.2.
 """

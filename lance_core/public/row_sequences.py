@@ -2,7 +2,7 @@
 
 :class:`RowIdMeta` and :class:`RowDatasetVersionMeta` hold what the metadata of a fragment records: either the bytes of
 a sequence, or a reference to a hidden column of a data file. :class:`RowIdSequence` is a list of row ids that can be
-converted to and from a :class:`RowIdMeta` with such bytes.
+converted to and from a :class:`RowIdMeta` with the bytes of a sequence.
 
 Source: classes and JSON of pylance 14.0.2 (``lance.fragment``).
 """

@@ -82,7 +82,7 @@ def string_bytes(block: VariableWidthBlock) -> int:
 
 
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
-    """Return whether finding symbols is not worthwhile for a page this small, although they might reduce its size.
+    """Return whether a page is so small that finding symbols is not worthwhile, even if symbols would reduce its size.
 
     For small pages, larger chunks and a higher zstd level save almost as much as symbols.
     """

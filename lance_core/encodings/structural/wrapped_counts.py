@@ -1,7 +1,8 @@
 """Corrects the level counts of chunks, which early releases stored modulo 65,536.
 
 A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into a
-chunk, so that this number could wrap around. The size of the repetition levels determines how many times it did.
+chunk, so that this number could wrap around. The size of the repetition levels determines how many times the number
+wrapped around.
 
 Source: files of pylance 0.38 to 2.0, which pylance 14.0.2 does not read.
 """
