@@ -29,7 +29,7 @@ _SHARED_SPARK: Final = SparkResource()
 """One object for all calls: Dagster merges two definitions of a resource only if they are the same object."""
 
 _MANY_DATASETS: Final = 50
-"""With at least this many datasets, garbage collection takes a noticeable part of the time to load a location."""
+"""With at least this many datasets, garbage collection takes a noticeable part of the time to load a code location."""
 
 
 def build_definitions(

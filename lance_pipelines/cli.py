@@ -58,12 +58,12 @@ _REWRITE_OPTIONS: Final = (
         "--target-bytes",
         "target_bytes_per_fragment",
         type=click.IntRange(min=0),
-        help="Approximate size in bytes at which a fragment is complete; 0 for no limit.",
+        help="Approximate target size of a fragment in bytes; larger fragments are not merged. 0 for no limit.",
     ),
     click.option(
         "--max-source-bytes",
         type=click.IntRange(min=0),
-        help="Maximum number of bytes that this run reads; 0 for no limit.",
+        help="Maximum number of bytes that this run reads, unless its smallest task reads more; 0 for no limit.",
     ),
     click.option(
         "--max-duration",
@@ -141,7 +141,9 @@ def cleanup(**arguments: Any) -> None:
 
 
 _PLAN_DIGEST: Final = (
-    click.option("--plan-digest", help="Digest that a dry run printed; the run fails if its own plan differs."),
+    click.option(
+        "--plan-digest", help="Digest of the plan that a dry run printed; the run fails if its own plan differs."
+    ),
 )
 
 _DELETE_OPTIONS: Final = (

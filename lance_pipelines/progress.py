@@ -16,7 +16,7 @@ from humanfriendly import format_size, format_timespan  # type: ignore[import-un
 __all__ = ["INTERVAL_SECONDS", "Progress", "ProgressLines", "Report"]
 
 INTERVAL_SECONDS: Final = 5.0
-"""Default number of seconds between two lines, and before the first one."""
+"""Default number of seconds between two progress lines, and before the first one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

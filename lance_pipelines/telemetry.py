@@ -79,7 +79,7 @@ _SUMS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
         "lance/rows_deleted": ("lance.rows.deleted", "{row}", "Rows deleted"),
         "lance/rows_rewritten": ("lance.rows.rewritten", "{row}", "Rows rewritten by maintenance"),
         "lance/bytes_written": ("lance.bytes.written", "By", "Bytes written by ingests"),
-        "lance/bytes_rewritten": ("lance.bytes.rewritten", "By", "Bytes written by compactions"),
+        "lance/bytes_rewritten": ("lance.bytes.rewritten", "By", "Bytes of data files written by maintenance"),
         "lance/index_bytes_written": ("lance.bytes.indexed", "By", "Bytes of index files written"),
         "lance/bytes_reclaimed": ("lance.bytes.reclaimed", "By", "Bytes of removed files"),
     }
@@ -196,7 +196,9 @@ class _Telemetry:
         self._meters = MeterProvider([] if reader is None else [reader], self._resource, shutdown_on_exit=False)
         meter = self._meters.get_meter(_NAME)
         self._runs = meter.create_counter("lance.runs", "{run}", "Runs that have ended")
-        self._commits = meter.create_counter("lance.commits", "{commit}", "Reported commits and cleanups")
+        self._commits = meter.create_counter(
+            "lance.commits", "{commit}", "Reported commits, cleanups, verifications, and promotions"
+        )
         self._cpu = meter.create_counter("lance.maintenance.cpu", "s", "CPU time of maintenance runs")
         self._durations: dict[bool, Histogram] = {
             True: meter.create_histogram("lance.run.duration", "s", "Duration of runs"),

@@ -233,8 +233,8 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.uri}: append failed after {_MAX_PLACEMENTS} attempts; in the last one, a version that the append must "
-        "be checked against had been removed",
+        f"{log.uri}: append failed after {_MAX_PLACEMENTS} attempts; in the last attempt, a version that the append "
+        "must be checked against no longer existed",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )
@@ -261,7 +261,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     if not fits or planned.operation.added_bases():
         reason = (
             "another writer created the dataset first, without the base paths of this write; write the rows again "
-            "without initial_bases, and with target_bases only if the dataset has them"
+            "without initial_bases, and with target_bases only if the dataset has those base paths"
             if fits
             else "other writers have changed the dataset's field ids, column nullability, or data file version; write "
             "the rows again"

@@ -26,8 +26,9 @@ def build_fleet_definitions(declarations: Sequence[DatasetDeclaration], *, names
 
     @dg.asset(
         key=[namespace, "fleet"],
-        description="The state of all declared datasets: a table with grades, the worst first. Each materialization "
-        "reads the latest manifest of every dataset. A dataset that cannot be read is a row with its error.",
+        description="The state of all declared datasets: one row per dataset with its grade, the worst first. Each "
+        "materialization reads the latest manifest of every dataset. If a dataset cannot be read, its row shows the "
+        "error.",
         group_name="maintenance",
         kinds={STORAGE_KIND},
     )

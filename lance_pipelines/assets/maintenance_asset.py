@@ -19,9 +19,9 @@ def build_maintenance_asset(declaration: DatasetDeclaration) -> dg.AssetSpec:
     overdue_after = declaration.maintenance.overdue_after
     return dg.AssetSpec(
         dg.AssetKey(maintenance_key(declaration)),
-        description=f"The maintenance of {declaration.name}: each run of its maintenance jobs materializes this asset, "
-        "with what the run did and what it cost. If it is not fresh, no maintenance job has run for longer than the "
-        "policy allows.",
+        description=f"The maintenance of {declaration.name}: each run of a maintenance job materializes this asset, "
+        "and shows what the run did and what it cost. If this asset is not fresh, no maintenance job has run for "
+        "longer than the policy allows.",
         group_name=_GROUP,
         owners=declaration.owners,
         kinds={STORAGE_KIND},

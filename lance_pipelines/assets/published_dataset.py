@@ -59,8 +59,8 @@ def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
     return dg.AssetSpec(
         dg.AssetKey(published_key(declaration)),
         deps=[dg.AssetKey(key_parts(declaration.key))],
-        description=f"The version of {declaration.name} to which the tag {settings.tag} points, which is the version "
-        "that readers of the tag see. "
+        description=f"The version of {declaration.name} to which the tag {settings.tag} refers. Assets that read the "
+        "dataset by this tag read this version. "
         f"Required checks: {', '.join(settings.required_checks(declaration.checks))}.",
         metadata=published_metadata(declaration),
         group_name=declaration.group,

@@ -117,7 +117,8 @@ def _check_rows(subject: CheckedVersion) -> Finding:
     facts = {"rows": rows}
     if subject.recorded_rows not in (None, rows):
         text = (
-            f"the manifest records {amount(rows, 'row')}, but Dagster's event for this version {subject.recorded_rows}"
+            f"the manifest records {amount(rows, 'row')}, but Dagster's event for this version records "
+            f"{subject.recorded_rows}"
         )
         return Finding(passed=False, text=text, facts=facts)
     fragments = subject.dataset.get_fragments()

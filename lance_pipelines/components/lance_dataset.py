@@ -32,7 +32,7 @@ __all__ = ["LanceDatasetComponent", "ProjectSettings"]
 _DATASETS: Final = "datasets"
 _FOR_EACH: Final = "for_each"
 _UNDECODABLE: Final = re.compile("[\ud800-\udfff]")
-"""Matches a byte of a file name that is not UTF-8, as Python represents it."""
+"""Matches the characters with which Python represents the bytes of a file name that are not valid UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,8 @@ attributes:
     paths: {paths}{options}
   mode: append
 
-  # Other fields. Any value can be a template: "{{{{ env.NAME }}}}" is the value of an environment variable. Write
-  # it where a description mentions dagster.EnvVar("NAME").
+  # Other fields. Any value can be a template: "{{{{ env.NAME }}}}" is the value of an environment variable. Use
+  # this template where a description mentions dagster.EnvVar("NAME").
 """
 
 _CSV_OPTIONS: Final = """

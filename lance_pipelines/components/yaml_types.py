@@ -48,7 +48,7 @@ from lance_pipelines.ops.maintenance_config import parse_duration
 __all__ = ["Fields", "Node", "YamlType", "build", "fields_of", "read_fields", "schema_of", "yaml_type"]
 
 _REFUSALS: Final = (ValueError, TypeError, dg.DagsterError, CheckError)
-"""What Dagster's constructors and those of this package raise for an invalid value."""
+"""The exceptions that the constructors of Dagster and of this package raise for an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ DELETES: Final = (
         matches=lambda rows: pc.and_(pc.greater_equal(rows["user"], 100), pc.less(rows["user"], 630)),
     ),
 )
-"""The deletes of profiles. The range covers some fragments completely and others partly."""
+"""The deletes of profiles. The range of users covers some fragments completely and others partly."""
 
 
 def events(number: int, num_rows: int) -> pa.Table:

@@ -46,7 +46,7 @@ __all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 TAG: Final = "morning"
 
 _SECONDS: Final = 600
-"""How long to wait for one run, or for the sensors to finish their work; several times longer than it usually takes."""
+"""How long to wait for one run, or for the sensors to finish their work; several times the usual duration."""
 
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
@@ -56,7 +56,7 @@ _SENSORS: Final = {
     "optimize_indices": "lance_index_sensor",
     "cleanup": "lance_cleanup_sensor",
 }
-"""The sensor that requests each operation."""
+"""Maps each operation to the sensor that requests its runs."""
 
 _BATCHES: Final = {EVENTS: events, PROFILES: profiles}
 _KEYS: Final = {EVENTS: "id", PROFILES: "user"}

@@ -67,10 +67,10 @@ SUMMARY_KEY: Final = "lance/summary"
 """Metadata key: what happened, in one line, for example ``append: +500 rows, v5``."""
 
 DETAILS_KEY: Final = "lance/details"
-"""Metadata key: a JSON object with the values that have no entry of their own; the names lack the prefix ``lance/``."""
+"""Metadata key: a JSON object with the values that have no entry of their own; its keys omit the prefix ``lance/``."""
 
 CONTENT_KEY: Final = "lance/content"
-"""Key among the details: digest of the version's content; versions with equal digests have equal rows."""
+"""Key in the details: digest of the version's content; versions with equal digests have equal rows."""
 
 PARTITION_KEY: Final = "partition_expr"
 """Metadata key of an asset: the column that assigns rows to partitions, or a mapping of dimensions to columns."""
@@ -122,7 +122,7 @@ _SHOWN_UNLESS_ZERO: Final = frozenset(
 
 _FIRST: Final = (SUMMARY_KEY, "lance/health", VERSION_KEY)
 _LAST: Final = ("dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", DETAILS_KEY)
-"""The entries at the beginning and at the end of the page; those at the end are tall."""
+"""The entries at the beginning and at the end of the page; those at the end take up much space."""
 
 _MAX_TABLE_ROWS: Final = 20
 _MAX_COLUMNS: Final = 500

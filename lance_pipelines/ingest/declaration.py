@@ -60,7 +60,7 @@ the limits in ``lance_core/file/write_config.py``: the same number of rows, but 
 DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
 """Default number of bytes at which a writing task starts a new data file.
 
-Large enough for efficient scans, small enough to be rewritten by one task.
+A file of this size is large enough for efficient scans, and small enough to be rewritten by one task.
 """
 
 DatasetKey: TypeAlias = str | Sequence[str]
@@ -101,7 +101,7 @@ class WriteMode(StrEnum):
     """Replace the rows of the run's partitions with the new ones, in one version; the first run creates the dataset."""
 
     UPSERT = "upsert"
-    """Replace the rows that have the keys of new rows, and add the rest; the first run creates the dataset."""
+    """Replace rows whose keys are in the new rows, and add the other new rows; the first run creates the dataset."""
 
     @property
     def takes_effect_again(self) -> bool:
@@ -116,8 +116,8 @@ class SchemaMode(StrEnum):
     """Fail before any row is written."""
 
     ADD = "add"
-    """Add new columns to the dataset, null for existing rows. Nullable columns may be missing from the source, except
-    in mode ``upsert``."""
+    """Add new columns to the dataset, with nulls in existing rows. Nullable columns may be missing from the source,
+    except in mode ``upsert``."""
 
     OVERWRITE = "overwrite"
     """Replace the columns together with the rows."""
@@ -212,7 +212,8 @@ class DatasetDeclaration:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
         if self.history is not None and self.history.rstrip("/") in ("", self.uri.rstrip("/")):
             raise InvalidInputError(
-                f"dataset {self.name}: the history must be a dataset of its own, found {self.history!r}"
+                f"dataset {self.name}: the history must have a location other than that of the dataset, found "
+                f"{self.history!r}"
             )
         check_literals(f"dataset {self.name}", ("uri", self.uri))
         self._check_modes()
@@ -283,8 +284,8 @@ class DatasetDeclaration:
             return
         if self.mode not in (WriteMode.APPEND, WriteMode.UPSERT):
             raise InvalidInputError(
-                f"dataset {self.name}: a stream requires mode append or upsert, found {self.mode}: a run adds what has "
-                "arrived since the last one"
+                f"dataset {self.name}: a stream requires mode append or upsert, found {self.mode}, because a run adds "
+                "the rows that have arrived since the last run"
             )
         if self.partitions is not None:
             raise InvalidInputError(f"dataset {self.name}: a dataset whose source is a stream cannot have partitions")

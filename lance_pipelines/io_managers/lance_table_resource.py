@@ -49,7 +49,7 @@ class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
     uri: str = Field(description="Location of the dataset.")
     tag: str | None = Field(
         default=None,
-        description="A tag: reads then see the version to which it refers. Writes are not affected.",
+        description="A tag. If it is given, reads see the version to which it refers. Writes are not affected.",
     )
     _writes: Counter[tuple[str, str, int]] = PrivateAttr(default_factory=Counter)
 

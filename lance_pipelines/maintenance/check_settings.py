@@ -41,7 +41,7 @@ DEFAULT_SEVERITIES: Final[Mapping[str, Severity]] = MappingProxyType(
         "pylance": Severity.OFF,
     }
 )
-"""All checks by name, with their severities; ``key_…`` need a key, and ``freshness`` needs a maximum age."""
+"""Maps each check to its default severity; the checks ``key_…`` need a key, and ``freshness`` needs a maximum age."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,7 @@ class CleanupReport:
             versions = amount(self.stats.damaged_versions, "version")
             found.append(
                 f"the cleanup had already removed files of {versions} when a tag, a branch, or a commit began to use "
-                "them"
+                "those files"
             )
         return found
 

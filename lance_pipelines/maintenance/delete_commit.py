@@ -185,8 +185,8 @@ def _reviewed_version(planned: PlannedDelete, dataset: lance_core.LanceDataset) 
 
 def _changed_since_review(planned: PlannedDelete) -> RetryableCommitConflictError:
     return RetryableCommitConflictError(
-        f"{planned.uri}: other writers have changed or moved rows of the reviewed plan, which is based on version "
-        f"{planned.before.version}; nothing was deleted. Start another dry run and review its plan.",
+        f"{planned.uri}: other writers have changed or moved rows selected by the reviewed plan, which is based on "
+        f"version {planned.before.version}; nothing was deleted. Start another dry run and review its plan.",
         uri=planned.uri,
         version=planned.before.version,
     )

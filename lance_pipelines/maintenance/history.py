@@ -40,7 +40,7 @@ NOTHING_TO_DO: Final = "nothing to do"
 FAILED: Final = "failed"
 
 MAX_FRAGMENTS: Final = 32
-"""Maximum number of fragments of a history; a run that finds more of them merges them."""
+"""Maximum number of fragments of a history; a run that finds more fragments merges them."""
 
 _TIME: Final = pa.timestamp("us", "UTC")
 
@@ -220,7 +220,7 @@ def _require_history(uri: str, schema: pa.Schema) -> None:
         found = schema.field(field.name).type if field.name in schema.names else None
         if found != field.type and not (found is None and field.nullable):
             what = "does not exist" if found is None else f"has type {found} instead of {field.type}"
-            raise InvalidInputError(f"{uri} is not a history of maintenance: column {field.name!r} {what}", uri=uri)
+            raise InvalidInputError(f"{uri} is not a maintenance history: column {field.name!r} {what}", uri=uri)
 
 
 def _known(row: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

@@ -71,10 +71,10 @@ if TYPE_CHECKING:
 __all__ = ["commit_staged_indices", "remove_leftover_branches", "stage_indices"]
 
 _MAX_ROUNDS: Final = 4
-"""Maximum number of times that the work is done; after the last conflict, the step fails, and may be retried."""
+"""Maximum number of attempts to change the indices; after the last conflict, the step fails, and may be retried."""
 
 _PREFIX: Final = "lance-pipelines-index-"
-"""Beginning of the names of the branches; the id of the run and the number of the round follow."""
+"""Prefix of the branches on which indices are staged; the id of the run and the number of the round follow."""
 
 _ID_PROPERTY: Final = "lance_pipelines.update_id"
 

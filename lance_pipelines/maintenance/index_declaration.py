@@ -27,7 +27,7 @@ VECTOR_DETAILS: Final = "Vector"
 _DIGEST_DIGITS: Final = 8
 
 _MIN_VECTORS: Final = 256
-"""Default minimum number of rows for building a vector index: a codebook with 8 bits has this number of entries."""
+"""Default minimum number of rows for building a vector index: a codebook for 8-bit codes has this number of entries."""
 
 
 class IndexType(StrEnum):
@@ -55,25 +55,25 @@ class IndexType(StrEnum):
     """For full-text search."""
 
     IVF_FLAT = "IVF_FLAT"
-    """For nearest vectors, without compression."""
+    """For vector searches, without compression."""
 
     IVF_PQ = "IVF_PQ"
-    """For nearest vectors, with product quantization; requires the parameter ``num_sub_vectors``."""
+    """For vector searches, with product quantization; requires the parameter ``num_sub_vectors``."""
 
     IVF_SQ = "IVF_SQ"
-    """For nearest vectors, with scalar quantization."""
+    """For vector searches, with scalar quantization."""
 
     IVF_RQ = "IVF_RQ"
-    """For nearest vectors, with RaBitQ quantization."""
+    """For vector searches, with RaBitQ quantization."""
 
     IVF_HNSW_FLAT = "IVF_HNSW_FLAT"
-    """For nearest vectors: a graph in each partition, without compression."""
+    """For vector searches: a graph in each partition, without compression."""
 
     IVF_HNSW_PQ = "IVF_HNSW_PQ"
-    """For nearest vectors: a graph in each partition, with product quantization; requires ``num_sub_vectors``."""
+    """For vector searches: a graph in each partition, with product quantization; requires ``num_sub_vectors``."""
 
     IVF_HNSW_SQ = "IVF_HNSW_SQ"
-    """For nearest vectors: a graph in each partition, with scalar quantization."""
+    """For vector searches: a graph in each partition, with scalar quantization."""
 
     @property
     def is_vector(self) -> bool:
@@ -125,7 +125,7 @@ _PARAMETERS: Final[Mapping[IndexType, frozenset[str]]] = MappingProxyType(
         IndexType.IVF_HNSW_SQ: _OF_VECTORS | _OF_HNSW,
     }
 )
-"""The parameters of each type. pylance ignores unknown parameters of most types, so a typo would go unnoticed."""
+"""Maps each type to its parameters. pylance ignores unknown parameters of most types, so a typo would go unnoticed."""
 
 _REQUIRED: Final = MappingProxyType(
     {IndexType.IVF_PQ: ("num_sub_vectors",), IndexType.IVF_HNSW_PQ: ("num_sub_vectors",)}
@@ -155,7 +155,7 @@ class IndexDeclaration:
     def __post_init__(self) -> None:
         column: object = self.column
         if not isinstance(column, str) or not column:
-            raise InvalidInputError(f"an index must have the name of one column, found {column!r:.80}")
+            raise InvalidInputError(f"the column of an index must be one column name, found {column!r:.80}")
         what = f"index on {self.column!r}"
         try:
             object.__setattr__(self, "type", IndexType(str(self.type).upper()))

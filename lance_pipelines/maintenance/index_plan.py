@@ -56,7 +56,7 @@ class IndexAction(StrEnum):
     """Build the index on all rows."""
 
     REPLACE = "replace"
-    """Build the index on all rows; it replaces the existing index of the same name."""
+    """Build the index on all rows, and replace the existing index of the same name."""
 
     UPDATE = "update"
     """Add the fragments that the index does not cover."""

@@ -43,7 +43,8 @@ class CompactionPolicy:
 
     Attributes:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
-        target_bytes_per_fragment: approximate size in bytes at which a fragment is complete; None for no limit.
+        target_bytes_per_fragment: approximate target size of a fragment in bytes; a fragment of at least this size is
+            not small. None for no limit.
         min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
         max_source_bytes: maximum number of bytes that one run reads, unless its smallest task reads more; None for no
             limit.

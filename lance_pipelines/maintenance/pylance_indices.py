@@ -29,7 +29,7 @@ _RUST_POSITION: Final = re.compile(r", /\S+\.rs:\d+:\d+")
 """Matches the positions in pylance's source code with which its messages end."""
 
 _PANICS: Final = "pyo3_runtime"
-"""Module of the exception for a panic in Rust; its class is not derived from ``Exception``."""
+"""Module of the exception class for panics in Rust, which is not derived from ``Exception``."""
 
 
 def missing_extra() -> str:

@@ -24,7 +24,7 @@ __all__ = ["Reclaimable"]
 _MAX_MANIFESTS: Final = 8
 
 _MAX_FRAGMENTS: Final = 200_000
-"""Maximum total number of fragments in the manifests that are read, if each has as many as the latest version."""
+"""Maximum total number of fragments in the manifests that are read, assuming that each lists as many as the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

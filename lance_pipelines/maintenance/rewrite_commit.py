@@ -224,7 +224,7 @@ def _tasks_to_join(plan: PlannedRewrite, opened: Open, outcome: RewriteOutcome) 
     """Return the tasks that merge fragments of this rewrite with each other, or with older fragments.
 
     Older fragments are those that existed when the rewrite was planned. Fragments that other writers appended since
-    then are left to the next run; otherwise, this run might never end.
+    then are left for the next run; otherwise, this run might never end.
     """
     try:
         planned = opened(version=plan.before.version)

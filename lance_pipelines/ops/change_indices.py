@@ -20,7 +20,7 @@ from lance_pipelines.resources.messages import MESSAGES
 __all__ = ["build_index_commit_op", "build_indices_op"]
 
 _MAX_AGE: Final = timedelta(days=7)
-"""Age at which the branch of a run that this instance does not know is deleted."""
+"""Age at which a branch is deleted if this instance has no run with the id in the name of the branch."""
 
 
 def build_indices_op(declaration: DatasetDeclaration) -> dg.OpDefinition:

@@ -14,7 +14,7 @@ __all__ = ["COMMIT_RETRIES", "commit_pool"]
 COMMIT_RETRIES: Final = dg.RetryPolicy(
     max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
-"""Retry policy for commits, which can be repeated safely; only temporary failures are retried, see ``failures.py``."""
+"""Retry policy for commits, which can be repeated safely; only temporary failures are retried (see ``failures.py``)."""
 
 
 def commit_pool(dataset: str) -> str:

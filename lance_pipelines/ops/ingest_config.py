@@ -72,13 +72,14 @@ class TargetConfig(dg.Config):
     mode: ModeChoice | None = Field(
         default=None,
         description="'append' adds the rows; 'overwrite' replaces all rows and the schema; 'overwrite_partition' "
-        "replaces the rows of the run's partitions; 'upsert' replaces the rows that have the keys of new rows, and "
-        "adds the rest; 'create' fails if the dataset exists. In every mode, the first run creates the dataset.",
+        "replaces the rows of the run's partitions; 'upsert' replaces the rows whose keys are in the new rows, and "
+        "adds the other new rows; 'create' fails if the dataset exists. In every mode, the first run creates the "
+        "dataset.",
     )
     schema_mode: SchemaChoice | None = Field(
         default=None,
         description="What to do if the columns of the source differ from those of the dataset: 'error' fails the run; "
-        "'add' adds new columns, and fills missing ones with nulls, except in mode 'upsert'; 'overwrite' replaces the "
+        "'add' adds new columns and, except in mode 'upsert', fills missing ones with nulls; 'overwrite' replaces the "
         "columns together with all rows.",
     )
     upsert_by: list[str] | None = Field(
@@ -94,7 +95,7 @@ class TargetConfig(dg.Config):
     data_storage_version: str | None = Field(
         default=None,
         description="Format version of the data files when this run creates or overwrites the dataset: 2.2 (stable), "
-        "2.1, 2.0, or 0.1 (legacy). Appended rows use the dataset's version.",
+        "2.1, 2.0, or 0.1 (legacy). Appended rows use the dataset's format version.",
     )
     vector_columns: dict[str, int] | None = Field(
         default=None,

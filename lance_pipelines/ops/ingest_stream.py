@@ -37,7 +37,8 @@ def build_stream_preparation_op(declaration: DatasetDeclaration, *, upstream: Se
 
     @dg.op(
         name=f"{declaration.name}__prepare_stream",
-        description=f"Releases the pool slot of {declaration.name} if a run whose process no longer exists holds it.",
+        description=f"Releases the pool slot of {declaration.name} if it is held by a run whose process no longer "
+        "exists.",
         ins={name: dg.In(dg.Nothing) for name in upstream},
         out=dg.Out(dg.Nothing),
     )
@@ -81,7 +82,7 @@ def build_stream_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 )
             committed = None if ingested is None else CommittedWrite.of_report(ingested, wanted)
         if committed is None:
-            say(context, declaration.name, f"{wanted.uri}: nothing to do (no row has arrived yet)")
+            say(context, declaration.name, f"{wanted.uri}: nothing to do (no row has arrived in the stream yet)")
         else:
             say(context, declaration.name, committed.report.summary())
             yield materialization(committed, committed.metadata(duration(context)))

@@ -50,8 +50,8 @@ __all__ = [
 
 
 _PLAN_DIGEST: Final = (
-    "Digest that a dry run printed; the run fails if its own plan differs, for example because the dataset has changed "
-    "since."
+    "Digest of the plan that a dry run printed; the run fails if its own plan differs, for example because the dataset "
+    "has changed since the dry run."
 )
 
 _ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "batch_size")
@@ -78,10 +78,12 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
     )
     target_rows_per_fragment: int | None = Field(default=None, description="Target number of rows per fragment.")
     target_bytes_per_fragment: int | None = Field(
-        default=None, description="Approximate size in bytes at which a fragment is complete; 0 for no limit."
+        default=None,
+        description="Approximate target size of a fragment in bytes; larger fragments are not merged. 0 for no limit.",
     )
     max_source_bytes: int | None = Field(
-        default=None, description="Maximum number of bytes that this run reads; 0 for no limit."
+        default=None,
+        description="Maximum number of bytes that this run reads, unless its smallest task reads more; 0 for no limit.",
     )
     max_duration: str | None = Field(
         default=None,
@@ -132,8 +134,8 @@ class DeleteConfig(MaintenanceConfig):
 
     as_of: str | None = Field(
         default=None,
-        description="Value of now() in the predicate, as ISO 8601 (2026-11-28T12:00:00Z); by default, the time of the "
-        "plan.",
+        description="Value of now() in the predicate, as ISO 8601 (2026-11-28T12:00:00Z); by default, the time at "
+        "which the plan is made.",
     )
     plan_digest: str | None = Field(default=None, description=_PLAN_DIGEST)
 
@@ -155,8 +157,8 @@ class PromoteConfig(MaintenanceConfig):
 
     version: int | None = Field(
         default=None,
-        description="The version to check and publish; by default, the one that this run has ingested, or else the "
-        "latest. The tag moves back only to a version that is named here.",
+        description="The version to check and publish; by default, the version that an ingest in this run "
+        "created, or else the latest one. The tag is moved to an older version only if that version is given here.",
     )
 
 

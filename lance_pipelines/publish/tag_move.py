@@ -132,7 +132,7 @@ def tagged_version(dataset: lance_core.LanceDataset, tag: str) -> int | None:
     except VersionNotFoundError as error:
         raise _misplaced(dataset, tag, "a version that does not exist") from error
     if tagged.uri.rstrip("/") != dataset.uri.rstrip("/"):
-        raise _misplaced(dataset, tag, f"version {tagged.version} of {tagged.uri}, which is another branch")
+        raise _misplaced(dataset, tag, f"version {tagged.version} of another branch ({tagged.uri})")
     return tagged.version
 
 

@@ -13,7 +13,7 @@ from lance_core.metadata import VersionLease, lease_version
 __all__ = ["HeldLeases"]
 
 _RENEWALS: Final = 3
-"""How often a lease is renewed within its duration."""
+"""Number of times that a lease is renewed within its duration."""
 
 _logger: Final = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ INGEST: Final = "ingest"
 """Operation name of the runs that materialize the asset of a dataset."""
 
 CLAIM_TAG: Final = "lance/awaited_by"
-"""Run tag: the time since which a sensor has waited, and its operation; this operation is requested next."""
+"""Run tag: when a sensor began to wait, and its operation, which is the next one to be requested."""
 
 _IN_FLIGHT: Final = [
     dg.DagsterRunStatus.NOT_STARTED,

@@ -42,16 +42,16 @@ MAINTENANCE_SECONDS: Final = 300
 
 _MAINTENANCE: Final = (COMPACTION, DELETIONS, INDICES, CLEANUP)
 
-_DECLARED_OFF: Final = "not maintained by sensors, because its policy says running=False"
+_DECLARED_OFF: Final = "not maintained by sensors, because its policy sets running=False"
 _SWITCHED_OFF: Final = MappingProxyType(
     {
         (False, True): _DECLARED_OFF,
         (False, False): _DECLARED_OFF,
-        (None, False): "not maintained by sensors, because only other datasets say running=True (to maintain all "
+        (None, False): "not maintained by sensors, because only other datasets set running=True (to maintain all "
         "datasets, set maintenance_status=RUNNING)",
     }
 )
-"""Why a dataset is not maintained, by what its policy says, and by whether datasets that say nothing are maintained."""
+"""Maps ``running`` of a policy, and whether None means True, to the reason why the dataset is not maintained."""
 
 
 def build_sensors(

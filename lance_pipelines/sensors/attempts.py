@@ -85,7 +85,7 @@ class Attempts:
             return None
         run = self.latest.dagster_run
         return (
-            f"run {run.run_id} {_OUTCOMES[run.status]}, and the next run is requested after "
+            f"run {run.run_id} {_OUTCOMES[run.status]}, and the next run will be requested after "
             f"{datetime.fromtimestamp(ended_at + seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
 

@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 __all__ = ["NarrowBatches", "marked_rows", "uncounted_batches"]
 
 _WIDE: Final = "__lance_row_is_wide"
-"""The column that says whether a row is wide."""
+"""The column that is true in wide rows: those that need more bytes than their share of a full batch."""
 
 _MAX_BATCH_BYTES: Final = 64 * 1024**2
 _MIN_ROW_BYTES: Final = 1024
-"""Minimum share of a batch, in bytes per row, that the fixed-size columns must leave for values of variable size. If
-they leave less, Spark counts the bytes, because too many jobs would have to be repeated otherwise."""
+"""Minimum number of bytes per row of a full batch that the fixed-size columns must leave for values of variable size.
+If they leave fewer, Spark counts the bytes, because too many jobs would have to be repeated otherwise."""
 
 _RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _UNCOUNTED: Final = 2**31 - 1
-"""The value of the byte limit with which Spark does not count bytes."""
+"""The value of the byte limit that prevents Spark from counting bytes."""
 
 
 def marked_rows(frame: DataFrame, target: pa.Schema) -> DataFrame | None:

@@ -144,7 +144,7 @@ def test_row_count_is_compared_with_the_event_of_the_checked_version(uri, instan
         metadata = {"lance/version": rows - 7 + 1, "dagster/row_count": rows, "dagster/uri": uri}
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata=metadata))
     (evaluation,) = run(instance, definitions(uri), {"only": ["rows"], "version": 1}).get_asset_check_evaluations()
-    assert evaluation.description == "the manifest records 2 rows, but Dagster's event for this version 7"
+    assert evaluation.description == "the manifest records 2 rows, but Dagster's event for this version records 7"
 
 
 def test_events_of_another_location_are_ignored(uri, instance) -> None:

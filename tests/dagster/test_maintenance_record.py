@@ -269,7 +269,7 @@ def test_the_history_command_prints_the_recorded_runs(logged, monkeypatch) -> No
 
 
 def test_a_history_at_the_location_of_its_dataset_is_refused(tmp_path) -> None:
-    with pytest.raises(InvalidInputError, match="the history must be a dataset of its own"):
+    with pytest.raises(InvalidInputError, match="the history must have a location other than that of the dataset"):
         DatasetDeclaration(key="events", uri=str(tmp_path), history=f"{tmp_path}/")
 
 

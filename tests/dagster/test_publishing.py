@@ -320,9 +320,7 @@ def test_a_tag_of_another_branch_is_not_compared_with_versions_of_the_dataset(th
     dataset = lance_core.dataset(three_versions)
     dataset.create_branch("trial", 1).insert(pa.table({"id": [9]}))
     dataset.tags.create("prod", ("trial", None))
-    with pytest.raises(
-        InvalidRefError, match=r"tag prod refers to version 2 of .*/tree/trial, which is another branch"
-    ):
+    with pytest.raises(InvalidRefError, match=r"tag prod refers to version 2 of another branch \(.*/tree/trial\)"):
         move_tag(plan(three_versions, 3))
     assert dataset.tags.list()["prod"]["branch"] == "trial"
 

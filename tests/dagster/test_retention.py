@@ -222,8 +222,8 @@ def test_reviewed_delete_is_refused_if_reviewed_rows_were_changed_or_moved_meanw
     digest = reviewed(lake, capsys)
     commit_between(monkeypatch, lake, place, change)
     assert headline(lake.run(plan_digest=digest)) == (
-        f"events: {lake.uri}: other writers have changed or moved rows of the reviewed plan, which is based on version "
-        "3; nothing was deleted. Start another dry run and review its plan. [RetryableCommitConflictError]"
+        f"events: {lake.uri}: other writers have changed or moved rows selected by the reviewed plan, which is based "
+        "on version 3; nothing was deleted. Start another dry run and review its plan. [RetryableCommitConflictError]"
     )
     made_by = lance_core.dataset(lake.uri).read_transaction(lake.version())
     assert "lance_pipelines.op" not in (made_by.transaction_properties or {})

@@ -207,7 +207,7 @@ def test_incomplete_maintenance_is_requested_again_after_a_pause(watched, clock,
         for ahead in (0, pause - 100):
             clock.ahead = ahead
             assert watched.tick(op) == []
-            assert f"run {run_id} {OUTCOMES[status]}, and the next run is requested after 2" in watched.reason
+            assert f"run {run_id} {OUTCOMES[status]}, and the next run will be requested after 2" in watched.reason
             assert watched.reason.endswith(f", {request.tags['lance/reason']}")
         clock.ahead = pause + 100
         (request,) = watched.tick(op)
@@ -665,9 +665,9 @@ def test_a_sensor_says_why_it_does_not_maintain_a_dataset(watched) -> None:
     found = ticks_of_all(watched, stopped, on=True, silent=None, off=False)
     assert found["lance_index_sensor"] == {
         "on": "the dataset does not exist yet",
-        "silent": "not maintained by sensors, because only other datasets say running=True (to maintain all datasets, "
+        "silent": "not maintained by sensors, because only other datasets set running=True (to maintain all datasets, "
         "set maintenance_status=RUNNING)",
-        "off": "not maintained by sensors, because its policy says running=False",
+        "off": "not maintained by sensors, because its policy sets running=False",
     }
 
 

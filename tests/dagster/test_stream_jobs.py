@@ -130,7 +130,7 @@ def test_run_of_a_stream_without_new_data_records_no_materialization(monkeypatch
     result = run_without_spark(monkeypatch, instance, str(tmp_path / "events.lance"), None)
     assert result.success
     assert result.get_asset_materialization_events() == []
-    assert "nothing to do (no row has arrived yet)" in capsys.readouterr().out
+    assert "nothing to do (no row has arrived in the stream yet)" in capsys.readouterr().out
 
 
 DEFINITIONS = """

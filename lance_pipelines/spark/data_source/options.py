@@ -206,8 +206,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         uses=frozenset({STREAM_READ}),
         parse=_boolean,
         expects="`true` or `false`",
-        meaning="whether the query fails if versions that it has not read no longer exist, or the table was replaced "
-        "by one with fewer versions",
+        meaning="whether the query fails if versions that it has not read no longer exist, or if the table has been "
+        "replaced by one with fewer versions",
         default="true",
     ),
     *(
@@ -288,7 +288,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
 _BY_NAME: Final[Mapping[str, Option]] = MappingProxyType({option.name.lower(): option for option in OPTIONS})
 
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""What Spark adds to the options of a stream by itself."""
+"""Options that Spark itself adds to those of a stream."""
 
 _PREFIXED: Final[Mapping[str, frozenset[Use]]] = MappingProxyType(
     {STORAGE_PREFIX: _READS | _WRITES, PROPERTY_PREFIX: _WRITES}

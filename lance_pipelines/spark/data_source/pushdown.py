@@ -183,4 +183,4 @@ _LITERALS: Final[Mapping[Any, Callable[[pa.DataType, Any], str | None]]] = Mappi
         pa.decimal128: _decimal,
     }
 )
-"""How the values of each type are written as SQL text; types that are missing here are left to Spark."""
+"""How the values of each type are written as SQL text; conditions on other types are left to Spark."""

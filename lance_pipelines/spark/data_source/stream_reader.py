@@ -260,7 +260,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         choice = self._options.get("onChange", "fail")
         if choice == "skip":
             return []
-        name = "an operation that is not recorded, and may do"
+        name = "an operation that is not recorded and may do"
         if made_by is not None:
             name = f"the operation {made_by.operation_name!r}, which does"
         if choice == "fail":

@@ -41,10 +41,10 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 RETRIES: Final = 10
-"""How often a change is planned again by default after conflicts with other writers."""
+"""Default number of times that a change is planned again after conflicts with other writers."""
 
 _RETRY_TIMEOUT: Final = timedelta(days=1)
-"""So long that only the number of attempts limits a change: their duration depends on the amount of data."""
+"""Time limit for all attempts, too long to matter: the duration of an attempt depends on the amount of data."""
 
 _logger: Final = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ def test_rows_check_passes_if_the_event_and_the_files_agree(uri) -> None:
 
 
 def test_rows_check_fails_if_the_event_records_a_different_number(uri) -> None:
-    text = "the manifest records 5 rows, but Dagster's event for this version 6"
+    text = "the manifest records 5 rows, but Dagster's event for this version records 6"
     assert check("rows", uri, recorded_rows=6) == (False, text)
 
 

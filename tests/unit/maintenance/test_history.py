@@ -110,8 +110,8 @@ def test_reading_a_missing_history_raises_dataset_not_found(uri) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"id": [1]}, "is not a history of maintenance: column 'time' does not exist"),
-        ({"time": ["now"]}, "is not a history of maintenance: column 'time' has type string instead of timestamp"),
+        ({"id": [1]}, "is not a maintenance history: column 'time' does not exist"),
+        ({"time": ["now"]}, "is not a maintenance history: column 'time' has type string instead of timestamp"),
     ],
 )
 def test_reading_a_dataset_that_is_not_a_history_raises_invalid_input(uri, columns, message) -> None:

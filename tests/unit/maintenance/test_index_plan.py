@@ -145,8 +145,8 @@ def test_index_report_states_that_nothing_was_left_to_do() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"column": "", "type": "BTREE"}, "an index must have the name of one column, found ''"),
-        ({"column": ["a", "b"], "type": "BTREE"}, "an index must have the name of one column"),
+        ({"column": "", "type": "BTREE"}, "the column of an index must be one column name, found ''"),
+        ({"column": ["a", "b"], "type": "BTREE"}, "the column of an index must be one column name"),
         ({"column": "a", "type": "TREE"}, "unknown type 'TREE'; expected one of BTREE, BITMAP"),
         ({"column": "a", "type": "BTREE", "parameters": {"x": 1}}, "BTREE has no parameter 'x'; it has no parameters"),
         ({"column": "a", "type": "IVF_PQ"}, "IVF_PQ requires the parameter 'num_sub_vectors'"),
