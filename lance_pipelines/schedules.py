@@ -3,16 +3,16 @@
 ======================  ============  ==============================================================
 Operation               When (UTC)    Reason
 ======================  ============  ==============================================================
-compact                 02:00         before the day's readers
+compact                 02:00         so that the day's readers find few fragments
 materialize_deletions   03:00         after the compaction, which also drops deleted rows
 optimize_indices        03:30         after the rewrites, whose new fragments are not indexed
 cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions behind
 ======================  ============  ==============================================================
 
-Each dataset has a schedule for each operation, named after the job: ``<dataset>__<operation>_schedule``. It is stopped
-by default. A dataset with a retention rule also has a schedule for the job ``retention``; the rule says when it runs,
-by default at 01:00, before the rewrites, and whether the schedule is stopped. A run with nothing to do reports this and
-ends.
+Each dataset has a schedule for each operation, named after the job: ``<dataset>__<operation>_schedule``. These
+schedules are stopped by default. A dataset with a retention rule also has a schedule for the job ``retention``; the
+rule determines when the job runs (by default at 01:00, before the rewrites), and whether the schedule is started. A run
+with nothing to do reports this and ends.
 """
 
 from collections.abc import Sequence

@@ -178,7 +178,7 @@ class _Removal:
         return removal
 
     def refuse_when_needed(self) -> None:
-        """Check for uses of the branch one last time. Raises ``RefConflictError`` and ``CorruptDataError``."""
+        """Check for uses of the branch one last time. Raises ``RefConflictError`` or ``CorruptDataError``."""
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(

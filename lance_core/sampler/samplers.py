@@ -197,7 +197,7 @@ class ShardedBatchSampler(Sampler):
 class ShardedFixedBatchSampler(ShardedBatchSampler):
     """Yields the row numbers of each batch of this process; the rows of a batch are adjacent.
 
-    It is an iterable with a length, as ``torch.utils.data.DataLoader`` expects of its ``batch_sampler``.
+    The sampler is an iterable with a length, as ``torch.utils.data.DataLoader`` expects of its ``batch_sampler``.
 
     Args:
         rank: number of this process, starting from 0.

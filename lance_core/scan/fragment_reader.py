@@ -239,7 +239,7 @@ class FragmentReader(RowReader):
 
 
 class _OpenFiles:
-    """Opens the files of one fragment. It does not refer to its users, so no reference cycle keeps the files open.
+    """Opens the files of one fragment. The object does not refer to its users, so no reference cycle keeps files open.
 
     Args:
         fragment: the fragment.

@@ -286,7 +286,8 @@ def _vector_distances(metric: Metric, array: pa.FixedSizeListArray, query: npt.N
 def _list_distances(metric: Metric, array: pa.ListArray, query: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return the distance between each list of vectors and the list of query vectors; NaN for lists without a vector.
 
-    It is the sum, over the query vectors, of the smallest distance between the query vector and a vector of the list.
+    The distance is the sum, over the query vectors, of the smallest distance between the query vector and a vector of
+    the list.
     """
     offsets = np.asarray(array.offsets)
     vectors = array.values.slice(offsets[0], offsets[-1] - offsets[0])

@@ -70,7 +70,7 @@ def read_frame(
         source: the fragments that are scanned.
         schema: the schema of the result.
         renamed: maps names of columns of the result to their paths in the table, if these differ.
-        read: performs the scan; its arguments override those of the scan.
+        read: performs the scan; the arguments with which it is called replace those of the scan.
         blob_mode: "lazy" for file objects, "bytes" for values, or "descriptions" for what the scan returns.
         kwargs: arguments for ``pyarrow.Table.to_pandas``.
 

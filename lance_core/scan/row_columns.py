@@ -10,10 +10,10 @@ column                             value
 ``_row_last_updated_at_version``   the version that last changed the row, or the one that created it if not recorded
 =================================  ==================================================================================
 
-They are requested by name, like all other columns, and returned in the requested order. Neither this library nor
-pylance creates a table that has columns with these names; if a table has such columns anyway, the table's columns are
-used. Some system columns may be stored as hidden columns in data files; these are read from the files by their field
-ids. The others have reserved ids that no stored field has.
+System columns are requested by name, like all other columns, and returned in the requested order. Neither this library
+nor pylance creates a table that has columns with these names; if a table has such columns anyway, the table's columns
+are used. Some system columns may be stored as hidden columns in data files; these are read from the files by their
+field ids. The others have reserved ids that no stored field has.
 
 **Source:** system columns of pylance 14.0.2: all are of type uint64 and nullable, except that ``_rowoffset`` is not
 nullable in a take.

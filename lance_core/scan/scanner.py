@@ -81,7 +81,7 @@ rows, so the first rows come from several fragments."""
 class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has no types
     """A scan. Each call to a ``to_*`` method reads the data again.
 
-    It is a ``pyarrow.dataset.Scanner`` and an Arrow stream. The methods that it inherits are all overridden, because
+    A scanner is a ``pyarrow.dataset.Scanner`` and an Arrow stream. All inherited methods are overridden, because
     pyarrow implements them only for its own scans.
 
     Args:

@@ -1,7 +1,7 @@
 """Fields, field ids, and logical types.
 
-The package is internal, except for the names below, which follow ``lance.schema``. They are imported on first use,
-because most programs do not need them.
+The package is internal, except for the names in ``__all__``, which are those of ``lance.schema``. They are imported on
+first use, because most programs do not need them.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class Manifest:
     def file_version(self) -> LanceFileVersion:
         """The format version that new data files have by default.
 
-        Early manifests do not record it; it is then the version of the data files, which all have the same version.
+        Early manifests do not record the format version; it is then that of the data files, which is the same for all.
 
         Raises:
             UnsupportedVersionError: the data files are not in the Lance format, or the format version is unknown.

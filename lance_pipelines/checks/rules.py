@@ -75,7 +75,7 @@ class Finding:
     Attributes:
         passed: whether the version is as it should be.
         text: what was found, and where.
-        facts: numbers and texts for the event.
+        facts: numbers and strings for the event.
     """
 
     passed: bool
@@ -102,7 +102,7 @@ def evaluate(name: str, subject: CheckedVersion) -> Finding:
     """Run one check. An error that the data causes is returned as a finding.
 
     Raises:
-        StorageError: a storage operation failed; that says nothing about the data.
+        StorageError: a storage operation failed, so the check has no result.
     """
     try:
         return RULES[name].examine(subject)

@@ -72,7 +72,7 @@ class IndexWork:
     Attributes:
         name: name of the index.
         action: what is done.
-        reason: why, with numbers.
+        reason: why it is done, with numbers.
         indexed_rows: number of rows that the index covers now.
         unindexed_rows: number of rows that it does not cover.
         unindexed_fragments: number of fragments that it does not cover.

@@ -93,7 +93,7 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Policy for removing old versions: those that none of the limits below keeps. Tagged versions are always kept.
+    """Policy for removing the versions that none of the limits below keeps. Tagged versions are always kept.
 
     This policy is part of a declaration; ``cleanup_plan.py`` converts it to the policy of the same name in
     ``lance_core.metadata``, with which a cleanup is planned.

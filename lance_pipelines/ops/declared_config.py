@@ -1,7 +1,7 @@
 """Config schemas whose defaults are the values of a declaration, so that the launchpad shows them.
 
-Dagster builds a schema from a configuration class field by field, which takes milliseconds. Here, it is built once for
-each class; only the default value of the whole schema differs between datasets.
+Dagster builds a schema from a configuration class field by field, which takes milliseconds. This module builds the
+schema once for each class; only the default value of the whole schema differs between datasets.
 """
 
 from collections.abc import Mapping

@@ -42,7 +42,7 @@ def _print_failures() -> None:
 
 
 def take_failures() -> list[str]:
-    """Return the failure messages; afterward, they are not printed when the process ends."""
+    """Return and discard the failure messages, which would otherwise be printed when the process ends."""
     messages = list(_failures.values())
     _failures.clear()
     return messages

@@ -55,7 +55,7 @@ class HeldLeases:
                 self._thread.start()
 
     def release(self) -> None:
-        """Release all leases. One that cannot be released expires."""
+        """Release all leases. A lease that cannot be released expires."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Lets the sensor that has waited longest go first, so that no maintenance waits forever behind that of other kinds.
+"""Lets the sensor that has waited longest go first, so that no maintenance waits forever behind other kinds.
 
 Rewrites and index updates of a dataset exclude each other. Without a rule, a sensor whose work is always due could
 request a run just before every tick of another sensor, which would find a run in progress each time. ::
@@ -9,7 +9,7 @@ request a run just before every tick of another sensor, which would find a run i
 A sensor that waits for a run of another kind tags it with a claim: the time since which it has waited, and its
 operation. The oldest claim remains. Once the run has ended, only the operation of the claim is requested for the
 dataset. If its sensor makes no use of this (it was stopped, or the work is no longer due), the others continue after
-the time of two ticks. A sensor keeps its claim until its run is requested.
+the time of two ticks, or after a minute if that is longer. A sensor keeps its claim until its run is requested.
 
 The claim is in the run records, because a sensor sees only its own cursor.
 """

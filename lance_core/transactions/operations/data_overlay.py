@@ -9,8 +9,8 @@ library does not commit overlays, because it could not read the table afterward;
 the first overlay anyway.
 
 New overlays are appended to the overlays that the fragment already has at commit. If row ids are stable, the covered
-rows count as updated. Indices are kept: an index does not include overlays that are newer than the index; the reference
-implementation checks these overlays itself.
+rows count as updated. Indices are kept: an index does not include overlays that are newer than the index. When the
+reference implementation searches an index, it also takes these overlays into account.
 
 Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
 overlays for fields that do not exist, and overlays with fewer values than covered cells.

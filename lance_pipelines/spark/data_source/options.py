@@ -304,7 +304,7 @@ def parse_options(given: Mapping[str, str], use: Use) -> dict[str, Any]:
 
     Returns:
         The value of each option that is given, by its documented name; ``storage`` and ``property`` map the names
-        without the prefix to texts.
+        without the prefix to strings.
 
     Raises:
         InvalidInputError: an option is unknown, does not apply to this use, or is malformed. The message does not

@@ -33,7 +33,7 @@ __all__ = ["LanceDataSource"]
 
 
 class LanceDataSource(DataSource):
-    """The data source ``lance``. ``register`` derives a class from it that contains what belongs to the session."""
+    """The data source ``lance``; ``register`` registers a subclass that has the values of one session."""
 
     session_storage_options: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Storage options for all tables; the options of a table override them."""
