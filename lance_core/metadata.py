@@ -564,8 +564,8 @@ def commit_upsert(
 
     The new rows are in fragments that are already written. The upsert is planned on the version of the handle. A commit
     can be repeated safely: if a later version was created by a transaction with this UUID, the result refers to that
-    version. If row ids are stable, the replaced rows keep theirs; the new rows are then written again, in another
-    order, and nothing refers to the files of the fragments.
+    version. If row ids are stable, new rows take over the ids of the rows that they replace; the new rows are then
+    written again, in another order, and nothing refers to the files of the fragments.
 
     Args:
         dataset: a handle to a version which, like all versions before it, was not created by this transaction.

@@ -587,8 +587,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
                 large.
             batch_size_bytes: maximum size of a batch in bytes, in addition to ``batch_size``; exceeded only by a batch
                 of one row.
-            strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows. Otherwise, a batch
-                contains only rows that are stored together.
+            strict_batch_size: whether every batch except the last has exactly ``batch_size`` rows. Otherwise, other
+                batches may have fewer rows too.
             fragments: the fragments to scan, in this order; if None, all fragments.
             with_row_id: whether to append the column ``_rowid``.
             with_row_address: whether to append ``_rowaddr`` as the last column.
@@ -1628,7 +1628,7 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Return all files below the root of this branch, even if no version refers to them; base paths are not listed.
+        """Return all files below the root of this branch, referenced or not; files in base paths are not included.
 
         Returns:
             A stream with the columns base_uri, path (relative to base_uri), size_bytes, and last_modified.

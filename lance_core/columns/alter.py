@@ -5,7 +5,7 @@
     rename, nullable    Project: metadata only; fields keep their ids
     type                Merge: the column becomes a new field with a new id, in an additional file of each fragment
 
-If other writers have committed since, the change is planned again on the latest version.
+If other writers have committed in the meantime, the change is planned again on the latest version.
 
 Source: ``alter_columns`` of pylance 14.0.2, which reports the conflict instead, drops the metadata of fields whose type
 changes, and accepts names that are reserved or, within a struct, occur twice.

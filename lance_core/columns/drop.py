@@ -6,7 +6,7 @@
     schema       without the columns, and without structs and lists that have lost all of their members
     operation    Project
 
-If other writers have committed since, the columns are dropped from the latest version.
+If other writers have committed in the meantime, the columns are dropped from the latest version.
 
 Source: ``drop_columns`` of pylance 14.0.2, which reports the conflict instead, and, up to format 2.1, drops a whole
 list if one member of its items is dropped.

@@ -1,4 +1,4 @@
-"""Caches the bytes of a file that locate other bytes: the offsets of strings and lists, and repetition indexes.
+"""Caches the bytes of a file that locate other bytes: the offsets of strings and lists, and repetition indices.
 
 To read a single row of variable length, its offsets must be read first. They are read in blocks, together with
 neighboring offsets, and the blocks are cached. The next row whose offsets are in the same block is then read with one

@@ -30,8 +30,8 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
     """Check that an array is valid.
 
     Returns:
-        The array itself. If a value that a null masks is invalid, a copy in which all masked values are null at every
-        level.
+        The array itself or, if a value that a null masks is invalid, a copy in which all masked values are null at
+        every level.
 
     Raises:
         InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or time value is out of

@@ -301,7 +301,7 @@ class _Merge:
     def commit(
         self, view: TableView, properties: Mapping[str, str] | None, transaction_uuid: str | None = None
     ) -> tuple[TableView, Changes]:
-        """Plan the changes to a version, write, and commit; a transaction with this UUID may be committed already."""
+        """Plan the changes to a version, write, and commit; a transaction with this UUID may already exist."""
         changes, operation = self.plan(view)
         self._progress, self._updated = CommitProgress(), operation.updated_fragments
         options = CommitOptions(

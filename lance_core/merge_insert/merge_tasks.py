@@ -11,12 +11,12 @@
 Tasks and their results can be pickled. The results contain numbers of rows, never values. A task reads the keys of all
 rows of the source; if there are many, in blocks that fit in its memory.
 
-Staged fragments become part of the version as they are if each of their rows is inserted, or replaces one row of a
-table whose row ids are not stable, and has all columns. Otherwise, the rows to add are copied.
+A staged fragment becomes part of the version unchanged if it has all columns, and each of its rows is inserted, or
+replaces one row of a table without stable row ids. Otherwise, the rows to add are copied.
 
-Rules, matches, conflicts, and what is written are those of :mod:`~lance_core.merge_insert.merge`, with two exceptions:
-two rows of the source must never have the same key, even if no row of the table has it; and columns are never updated
-in place.
+The rules, matches, conflicts, and written rows are the same as for :mod:`~lance_core.merge_insert.merge`, with two
+exceptions: two rows of the source must never have the same key, even if no row of the table has it; and columns are
+never updated in place.
 """
 
 from __future__ import annotations
@@ -271,8 +271,8 @@ class MergePlanner:
             planner.add_writes(each.execute(dataset) for each in tasks)
         planner.commit(dataset)
 
-    After a conflict, the same steps follow, except for the staging, with a handle to the latest version. Only what has
-    changed is searched and written again.
+    After a conflict, the same steps, except for the staging, are repeated with a handle to the latest version. Only
+    what has changed is searched and written again.
 
     Args:
         dataset: a handle to the version on which the first attempt is based.

@@ -1,8 +1,9 @@
 """Writes the rows that a merge inserts, and the updated rows with their new values.
 
-Updated rows come first. If the source has all columns, they are written in the order of the source, so that the source
-is read only once. If it lacks some, these keep their values, which are read from the table, and the rows are written in
-the order of the table. Inserted rows follow, in the order of the source; columns that the source lacks are null.
+Updated rows come first. If the source has all columns, these rows are written in the order of the source, so that the
+source is read only once. If the source lacks columns, these columns keep their values, which are read from the table,
+and the rows are written in the order of the table. Inserted rows follow, in the order of the source; columns that the
+source lacks are null.
 
 If the table has stable row ids, updated rows keep theirs: the new fragments list them.
 """

@@ -1,11 +1,11 @@
 """Derives conditions on columns from a predicate: comparisons with constants, and null tests, joined by AND or OR.
 
-Comparing them with the statistics of a group of rows can prove that no row in the group satisfies the predicate. Any
-other part of the predicate is assumed to be satisfied by every row.
+Comparing the conditions with the statistics of a group of rows can prove that no row in the group satisfies the
+predicate. Any other part of the predicate is assumed to be satisfied by every row.
 
 NaN needs care, because statistics ignore it: NaN is greater than every number, or less than every number if its sign is
-negative. A single bound on floating-point numbers, such as ``x > 1``, therefore proves nothing. A lower bound together
-with an upper bound does, because NaN satisfies at most one of them.
+negative. A single bound on floating-point numbers, such as ``x > 1``, therefore proves nothing. A lower bound and an
+upper bound together are useful, because NaN satisfies at most one of them.
 """
 
 from __future__ import annotations

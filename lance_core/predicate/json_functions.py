@@ -1,7 +1,7 @@
 """The functions of JSON columns: ``json_get*``, ``json_extract``, ``json_exists``, and ``json_array_*``.
 
-DataFusion calls them with the documents in their binary form (:mod:`lance_core.schema.jsonb`). The result is null if an
-argument is null.
+DataFusion calls the functions with the documents in their binary form (:mod:`lance_core.schema.jsonb`). The result is
+null if an argument is null.
 
 **Source:** functions tested with pylance 14.0.2.
 """

@@ -16,7 +16,8 @@
 A condition is true, false, or unknown. A filter keeps a value if its condition is true; a path that consists of a
 condition returns true, false, or null. An array as an operand represents its items: a comparison is true if it is true
 for any pair of values. Values of different kinds are unequal; any other comparison of them is unknown, and so is any
-comparison with an object. Numbers such as ``1.5`` are rejected, as in pylance: a fraction must start with the point.
+comparison with an object. Numbers such as ``1.5`` are rejected, as in pylance: a fraction must start with the decimal
+point.
 
 **Source:** paths tested with pylance 14.0.2; the JSONB library of Databend, which pylance uses.
 """

@@ -151,7 +151,7 @@ def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """Return the decompressor of this thread. It is reused, because creating one takes longer than a small frame."""
+    """Return the decompressor of this thread. It is reused, because creating one takes longer than using it."""
     found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
     if found is None:
         found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)

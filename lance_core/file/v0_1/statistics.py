@@ -132,7 +132,7 @@ def batch_statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -
 
     The result applies to the values as they are read back from the file. The recorded statistics describe the rows as
     they were written, which may differ: the format cannot store nulls of most types, so a null may be read back as a
-    value, and pylance stores the bytes that a null string has in memory, which are then its value. The bounds of a
+    value, and pylance stores the bytes that a null string has in memory, which then become its value. The bounds of a
     batch are therefore used only if the batch was written without nulls.
 
     Args:
