@@ -1140,8 +1140,8 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
 
         Raises:
             InvalidTypeError: an argument has the wrong type.
-            InvalidInputError: there are no updates; a column does not exist, is part of another one, or contains blobs;
-                an expression or the condition is invalid, or the condition cannot be evaluated for a row.
+            InvalidInputError: there are no updates; a column does not exist, is not a top-level column, or contains
+                blobs; an expression or the condition is invalid, or the condition cannot be evaluated for a row.
             SchemaMismatchError: a new value cannot be computed, or does not fit its column.
             NotSupportedError: the table, or a part of an expression, is not supported.
             IncompatibleTransactionError: another writer replaced the table in the meantime.

@@ -452,7 +452,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             The fragment with the new file, and the schema of the table with the new columns.
 
         Raises:
-            InvalidInputError: a function has a checkpoint file; or as for :meth:`LanceDataset.add_columns`.
+            InvalidInputError: a function has a checkpoint file. For other causes, see :meth:`LanceDataset.add_columns`.
             LanceError: as for :meth:`LanceDataset.add_columns`, except that there are no conflicts.
         """
         if isinstance(value_func, BatchUDF) and value_func.cache is not None:

@@ -25,7 +25,7 @@ def decode_images(images: pa.Array) -> np.ndarray[Any, Any]:
     """Return the pixels of images in any format that Pillow recognizes; the first dimension is the number of images.
 
     Raises:
-        InvalidInputError: Pillow is not installed, or there are no images, or they differ in their shapes.
+        InvalidInputError: Pillow is not installed, there are no images, or their shapes differ.
     """
     pillow = _pillow("decoder")
     if not len(images):

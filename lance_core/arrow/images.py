@@ -153,7 +153,7 @@ class EncodedImageArray(ImageArray):
                 Arrow array of tensors. The default uses Pillow.
 
         Raises:
-            InvalidInputError: the array contains nulls, or Pillow is needed and not installed, or the shapes differ.
+            InvalidInputError: the array contains nulls, the shapes differ, or Pillow is needed but not installed.
         """
         if self.null_count:
             raise InvalidInputError(f"cannot decode null images: {self.null_count} of {len(self)} images are null")
@@ -194,7 +194,7 @@ class FixedShapeImageTensorArray(ImageArray):
             storage_type: ``pa.binary()``, or ``pa.large_binary()`` for more than 2 GiB.
 
         Raises:
-            InvalidInputError: Pillow is needed and not installed, or the storage type is not a binary type.
+            InvalidInputError: Pillow is needed but not installed, or the storage type is not a binary type.
             TypeError: the encoder returned something other than an array of the storage type.
         """
         dtype = EncodedImageType(storage_type)

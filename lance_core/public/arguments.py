@@ -89,7 +89,7 @@ def checked_expression(name: str, value: object) -> None:
     """Check that an argument is None or an Arrow expression.
 
     Raises:
-        InvalidTypeError: the argument is something else.
+        InvalidTypeError: the argument is neither None nor an Arrow expression.
     """
     if value is not None and not isinstance(value, pc.Expression):
         raise InvalidTypeError(f"{name} must be an Arrow expression, found {type(value).__name__}", argument=name)
