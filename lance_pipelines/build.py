@@ -26,7 +26,7 @@ from lance_pipelines.sensors.all_sensors import build_sensors
 __all__ = ["build_asset_definitions", "build_definitions", "build_shared_definitions"]
 
 _SHARED_SPARK: Final = SparkResource()
-"""One object for all calls: Dagster merges two definitions of a resource only if they are the same object."""
+"""The default resource, shared by all calls: Dagster merges definitions of a resource only if they are one object."""
 
 _MANY_DATASETS: Final = 50
 """With at least this many datasets, garbage collection takes a noticeable part of the time to load a code location."""

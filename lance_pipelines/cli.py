@@ -73,7 +73,7 @@ _REWRITE_OPTIONS: Final = (
     click.option(
         "--batch-size",
         type=click.IntRange(min=0),
-        help="Maximum number of rows that a task holds in memory; 0 for the default.",
+        help="Maximum number of rows that a task reads at a time; 0 for the default.",
     ),
     click.option(
         "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.master=local[4]."
@@ -123,7 +123,7 @@ def materialize_deletions(**arguments: Any) -> None:
 @click.option(
     "--min-age",
     metavar="DURATION",
-    help="Keep all versions newer than this age, even if --older-than is shorter; 10m by default.",
+    help="Keep all versions newer than this age, even if --older-than is shorter; 10m unless the policy sets it.",
 )
 @click.option(
     "--delete-unverified",

@@ -32,7 +32,7 @@ JOBS: Final = (
     "check",
     "promote",
 )
-"""The operations that have a job for each dataset whose declaration requires them."""
+"""The operations of the jobs that a dataset can have; its declaration determines which of these jobs exist."""
 
 STEPS: Final = (
     "write_fragments",
@@ -60,7 +60,7 @@ STEPS: Final = (
     "audit_version",
     "move_tag",
 )
-"""The ops and graphs that exist for each dataset whose declaration requires them."""
+"""The ops and graphs that a dataset can have; its declaration determines which of them exist."""
 
 _LEGAL_PART: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SEPARATOR: Final = "__"

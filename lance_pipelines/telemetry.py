@@ -150,16 +150,16 @@ def _exporters(environment: Mapping[str, str]) -> tuple[SpanProcessor | None, Me
 def _exporter(environment: Mapping[str, str], signal: str) -> str | None:
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     default = "otlp" if any(environment.get(name) for name in endpoints) else "none"
-    variable = f"OTEL_{signal}_EXPORTER"
+    variable, what = f"OTEL_{signal}_EXPORTER", signal.lower()
     name = environment.get(variable) or default
     if name not in ("otlp", "console", "none"):
-        _logger.warning("%s is not exported: %s must be otlp, console, or none, found %r", signal, variable, name)
+        _logger.warning("%s are not exported: %s must be otlp, console, or none, found %r", what, variable, name)
         return None
     protocol = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or environment.get(
         "OTEL_EXPORTER_OTLP_PROTOCOL"
     )
     if name == "otlp" and protocol not in (None, "", "http/protobuf"):
-        _logger.warning("%s is not exported: the protocol must be http/protobuf, found %r", signal, protocol)
+        _logger.warning("%s are not exported: the protocol must be http/protobuf, found %r", what, protocol)
         return None
     return None if name == "none" else name
 
@@ -202,7 +202,7 @@ class _Telemetry:
         self._cpu = meter.create_counter("lance.maintenance.cpu", "s", "CPU time of maintenance runs")
         self._durations: dict[bool, Histogram] = {
             True: meter.create_histogram("lance.run.duration", "s", "Duration of runs"),
-            False: meter.create_histogram("lance.step.duration", "s", "Duration of attempts of steps"),
+            False: meter.create_histogram("lance.step.duration", "s", "Duration of step attempts"),
         }
         self._sums: dict[str, Counter] = {key: meter.create_counter(*names) for key, names in _SUMS.items()}
         self._open: dict[tuple[str, str | None], _Open] = {}

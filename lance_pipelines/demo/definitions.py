@@ -93,7 +93,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
             partitions=dg.StaticPartitionsDefinition(HOURS),
             partition_by="hour",
             indices=[_INDEX],
-            description="Events of one hour, with embeddings that a vector index covers.",
+            description="Events, partitioned by hour, with embeddings that a vector index covers.",
             maintenance=POLICY,
             history=settings.history_uri,
         ),

@@ -356,7 +356,7 @@ def required_source(declaration: DatasetDeclaration) -> Source:
         InvalidInputError: no source is declared.
     """
     if declaration.source is None:
-        raise InvalidInputError(f"dataset {declaration.name}: no source is declared, so it cannot be ingested")
+        raise InvalidInputError(f"dataset {declaration.name}: no source is declared, so there is nothing to ingest")
     return declaration.source
 
 

@@ -82,7 +82,7 @@ class PartitionValue:
 
 
 Partition: TypeAlias = Mapping[str | None, PartitionValue]
-"""One partition: its value in every dimension, keyed by the name of the dimension; None if there is only one."""
+"""One partition: its value in every dimension, keyed by the dimension's name, or by None if there is only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

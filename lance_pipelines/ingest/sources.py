@@ -62,7 +62,7 @@ OpenAsset: TypeAlias = "Callable[[AssetSource], lance_core.LanceDataset]"
 """Opens the dataset of an asset at the version that a run is to read."""
 
 Options: TypeAlias = "Mapping[str, str | dg.EnvVar]"
-"""Options by name; a secret is an environment variable, which is read when the option is used."""
+"""Options by name; secrets are given as environment variables, which are read when the options are used."""
 
 
 class SourceFormat(StrEnum):

@@ -45,8 +45,8 @@ class DatasetAccess(BaseModel):
     lease_seconds: int = Field(
         default=3600,
         ge=0,
-        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
-        "killed. 0 turns this protection off.",
+        description="Maximum number of seconds that a version stays protected from cleanups after the process that "
+        "reads the version is killed. 0 turns this protection off.",
     )
     _leases: HeldLeases | None = PrivateAttr(default=None)
 

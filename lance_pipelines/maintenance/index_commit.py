@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lance_pipelines.maintenance.index_declaration import IndexDeclaration
 
     Open: TypeAlias = Callable[..., lance_core.LanceDataset]
-    """Opens the dataset: its latest version, or the argument ``version``."""
+    """Opens the latest version of the dataset, or the version that is passed as the argument ``version``."""
 
 __all__ = ["commit_staged_indices", "remove_leftover_branches", "stage_indices"]
 

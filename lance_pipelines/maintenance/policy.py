@@ -51,7 +51,7 @@ class CompactionPolicy:
         max_duration: time limit for starting work, measured from when a run makes its plan; None for no limit. After
             this time, a run starts no more groups of fragments, unless it has rewritten none; the next run continues
             the work.
-        batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
+        batch_size: maximum number of rows that a task reads at a time; if None, the reader chooses.
     """
 
     target_rows_per_fragment: int = 1024 * 1024

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 
     Open: TypeAlias = Callable[..., lance_core.LanceDataset]
-    """Opens the dataset: its latest version, or the argument ``version``."""
+    """Opens the latest version of the dataset, or the version that is passed as the argument ``version``."""
 
 __all__ = [
     "DiscardFiles",

@@ -92,7 +92,7 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
         "least one.",
     )
     batch_size: int | None = Field(
-        default=None, description="Maximum number of rows that a task holds in memory; 0 for the default."
+        default=None, description="Maximum number of rows that a task reads at a time; 0 for the default."
     )
 
 
@@ -118,9 +118,9 @@ class CleanupConfig(MaintenanceConfig):
     )
     min_age: str | None = Field(
         default=None,
-        description="Keep all versions newer than this age, even if older_than is shorter; 10m by default. This "
-        "prevents a slow writer from reusing the number of a removed version. Lower the value only if no other "
-        "process is writing to the dataset.",
+        description="Keep all versions newer than this age, even if older_than is shorter; 10m unless the policy "
+        "sets it. The limit prevents a slow writer from reusing the number of a removed version. Lower it only if no "
+        "other process is writing to the dataset.",
     )
     delete_unverified: bool | None = Field(
         default=None,

@@ -29,7 +29,7 @@ from lance_pipelines.spark.task_progress import watched_tasks
 __all__ = ["build_write_op"]
 
 _LEASE: Final = timedelta(hours=1)
-"""How long a version of a source asset stays protected from cleanups if the process of the step is killed."""
+"""Maximum time that a version of a source asset stays protected from cleanups after the step's process is killed."""
 
 
 def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] = ()) -> dg.OpDefinition:

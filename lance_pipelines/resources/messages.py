@@ -13,4 +13,4 @@ MESSAGES: Final = "lance_messages"
 """The resource key."""
 
 DEFAULT_MESSAGES: Final = dg.FilesystemIOManager()
-"""Stores messages in the storage directory of the instance. One object for all calls of ``build_definitions``."""
+"""Stores messages in the instance's storage directory. All calls of ``build_definitions`` share this object."""

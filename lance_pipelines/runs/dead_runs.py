@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 MACHINE_TAG: Final = ".dagster/lance_pipelines/machine"
-"""The leading dot hides this tag and ``PROCESS_TAG`` in the web interface."""
+"""The prefix ``.dagster/`` hides this tag and ``PROCESS_TAG`` in the web interface."""
 
 PROCESS_TAG: Final = ".dagster/lance_pipelines/process"
 
