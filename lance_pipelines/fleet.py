@@ -140,7 +140,7 @@ class Fleet:
         )
 
     def markdown(self) -> str:
-        """Return the table with bars; datasets after the first hundred are only counted."""
+        """Return the table as Markdown, with bars; datasets after the first hundred are only counted."""
         shown = self.members[:_MAX_ROWS]
         most = max((member.card.health.fragments for member in self.members if member.card is not None), default=0)
         table = markdown_table(

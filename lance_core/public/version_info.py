@@ -19,7 +19,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 
 class VersionRef(TypedDict):
-    """The number of a version, as in the result of ``version_refs()``."""
+    """The number of a version: an item in the result of ``version_refs()``."""
 
     version: int
 

@@ -189,7 +189,7 @@ class _Removal:
         refuse_when_used(self._main, self._branch, records)
 
     def require_own_mark(self) -> None:
-        """Check that no other removal has started since. Raises ``RefConflictError``."""
+        """Check that no other removal has replaced the mark. Raises ``RefConflictError``."""
         if not self._is_own_mark():
             raise RefConflictError(f"another writer is deleting branch {self._branch!r}", branch=self._branch)
 

@@ -36,7 +36,7 @@ __all__ = ["check_cloneable", "clone_version"]
 
 
 def check_cloneable(source: Manifest) -> None:
-    """Check that a version can be cloned, before anything is written for it.
+    """Check, before anything is written, that a version can be cloned.
 
     Raises:
         NotSupportedError: the version is detached.

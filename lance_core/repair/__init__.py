@@ -7,8 +7,8 @@ This is a public module::
         if problem.is_repairable:
             repair(log, problem)
 
-It also works on a table that cannot be opened. It does not remove files that no version refers to, such as files of
-uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
+The doctor also works on a table that cannot be opened. It does not remove files that no version refers to, such as
+files of uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 
 ========================  ============================================================================================
 ``problems``              defines the problems that can be found

@@ -65,7 +65,7 @@ class BatchSizes:
 
 
 def _of_bytes(batches: Iterator[pa.RecordBatch], num_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Split batches of more than ``num_bytes`` into pieces of equally many rows, and again if these are too large."""
+    """Split batches of more than ``num_bytes`` into pieces with equal numbers of rows, repeatedly if necessary."""
     for batch in batches:
         pending = [batch]
         while pending:

@@ -246,7 +246,7 @@ class FragmentGroup(RowReader):
         return joined
 
     def fetch(self, plans: Sequence[ReadPlan], config: ReadConfig) -> None:
-        """Begin to fetch all pages of the columns of some projections. All later reads of these columns use them."""
+        """Begin to fetch all pages of the columns of some projections. Later reads of these columns use these pages."""
         files: dict[str, FileReader] = {}
         ranges: dict[str, list[ByteRange]] = {}
         for plan in plans:

@@ -201,7 +201,7 @@ class FragmentOverlays:
         return _Covered(every[last], overlays[last], rows[last])
 
     def _inside(self, covered: BitMap) -> BitMap:
-        """Return the covered positions inside the fragment. Their ranks stay the same, as all others are larger."""
+        """Return the covered positions that are in the fragment. Their ranks stay the same: all others are larger."""
         # Imported only when needed: few tables have overlays.
         from pyroaring import BitMap
 

@@ -160,7 +160,8 @@ def _matches(
 def split_columns(wanted: Schema, predicate: Predicate | None) -> tuple[Schema, Schema]:
     """Divide requested columns into those that the predicate reads anyway, and those that are fetched afterward.
 
-    Columns with dictionaries are fetched if any others are: the dictionaries of several batches may not fit in one.
+    Columns with dictionaries are fetched if any other column is: the dictionaries of several batches may not fit in
+    one.
     """
     read = () if predicate is None or predicate.constant is not None else predicate.wanted.fields
     shared = [top for top in wanted.fields if top in read]

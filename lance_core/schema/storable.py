@@ -1,4 +1,4 @@
-"""Determines which kinds of fields each format version supports. Writers check this table before they write anything.
+"""Determines which kinds of fields each format version supports. Writers check this before they write anything.
 
 =================================================  ====  ====  ====  ====
 Kind of field                                      0.1   2.0   2.1   2.2
@@ -229,7 +229,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
 
 
 def _check_blob(field: Field, path: str) -> None:
-    """Check that a field with values outside the pages has a type that supports this."""
+    """Check that a field that is marked as a blob has a type that blobs can have."""
     if field.is_struct:
         members = [(child.name, child.logical_type) for child in field.children]
         is_declared = (

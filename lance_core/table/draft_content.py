@@ -99,7 +99,7 @@ class DraftContent:
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 
     def count_field_ids(self) -> None:
-        """If the table records the highest assigned field id, raise it if the schema contains a higher id."""
+        """If the table records the highest assigned field id, increase this id to the highest one in the schema."""
         if self._message.HasField("max_allocated_field_id"):
             highest = max((field.id for field in self._message.fields), default=-1)
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)

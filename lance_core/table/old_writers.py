@@ -242,7 +242,7 @@ def _with_right_coverage(section: bytes, release: _Release) -> bytes:
 
 
 def _without_overlaps(indices: Sequence[pb_table.IndexMetadata]) -> list[pb_table.IndexMetadata]:
-    """Assign each fragment to the oldest segment of an index; return the segments that changed."""
+    """Assign each fragment to the oldest segment of an index that lists it; return the segments that changed."""
     # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 

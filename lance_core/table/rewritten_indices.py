@@ -1,7 +1,8 @@
 """Replaces entries of the index section after a rewrite that also updated the row addresses in indices.
 
-Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
-its entry is kept: name, fields, the version from which it was built, and type. Its new files are in the table's root.
+An index whose row addresses were updated is replaced by an index with a new id that covers the new fragments instead of
+the old ones. The rest of its entry is kept: name, fields, the version from which it was built, and type. Its new files
+are in the table's root.
 
 An index that is not listed in the rewrite is unchanged: the fragments that it covers no longer exist, and the new ones
 are scanned. An index that is listed but no longer exists was dropped or rewritten by another writer; it is skipped.

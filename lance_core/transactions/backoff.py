@@ -2,7 +2,7 @@
 
 Waiting times are measured in slots. One slot is the duration of the shortest attempt so far plus 10%, which is about
 the time that another writer needs for its commit. The first attempt alone would be a poor measure: it loads modules,
-checks files and reads everything that was committed while the change was planned, and one slow attempt would slow down
+checks files, and reads everything that was committed while the change was planned, and one slow attempt would slow down
 all later ones. Before a retry, a writer waits for a random number of slots below a limit, so that writers spread out
 instead of colliding again.
 

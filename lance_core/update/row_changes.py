@@ -51,7 +51,7 @@ _ADDRESS_SHIFT: Final = np.uint64(32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
-    """What a task has found and written. Nothing refers to the new fragments until the changes are committed.
+    """The rows that a task found, and the fragments that it wrote. Until the commit, no version refers to them.
 
     Attributes:
         read_version: the version that was searched.
@@ -195,7 +195,7 @@ def commit_row_changes(
     properties: Mapping[str, str] | None = None,
     transaction_uuid: str | None = None,
 ) -> TableView:
-    """Commit changes, and return a view of the new version. The files of the new fragments are kept in any case.
+    """Commit changes, and return a view of the new version. The files of the new fragments are never removed.
 
     Args:
         view: the version that the changes are based on.

@@ -20,7 +20,7 @@ def build_fleet_definitions(declarations: Sequence[DatasetDeclaration], *, names
 
     Args:
         declarations: all datasets.
-        namespace: the beginning of the names.
+        namespace: the prefix of the names.
     """
     keys = {dg.AssetKey(maintenance_key(declaration)): declaration.name for declaration in declarations}
 

@@ -1,4 +1,4 @@
-"""maintenance/<dataset>: the asset that stands for the maintenance of a dataset. Its jobs materialize it."""
+"""maintenance/<dataset>: the asset that stands for the maintenance of a dataset; maintenance jobs materialize it."""
 
 import dagster as dg
 

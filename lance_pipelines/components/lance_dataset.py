@@ -3,7 +3,7 @@
 The attributes of the component are the fields of ``DatasetDeclaration`` and of :class:`ProjectSettings`. Their schema
 and their conversion are derived from these classes (``yaml_types``), so a new field becomes an attribute automatically.
 
-A project can have many such files, but needs its sensors only once. Therefore each component defines the assets,
+A project can have many such files, but needs its sensors only once. Therefore, each component defines the assets,
 checks, ingest jobs, and schedules of its own datasets, and the first one in the project also defines the rest.
 """
 

@@ -175,7 +175,7 @@ def version_metadata(
     policy: MaintenancePolicy,
     column_descriptions: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, dg.MetadataValue]:
-    """Return the statistics of the handle's version. The versions are listed once; no data file is opened.
+    """Return the statistics of the handle's version. Data files are opened only if row counts are not recorded.
 
     Args:
         dataset: an open handle.

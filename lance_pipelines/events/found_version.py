@@ -93,8 +93,8 @@ class FoundVersion:
     def follows(self, version: int, content: str) -> bool:
         """Return whether this version directly follows the version with the given number and content.
 
-        It does if its number is the next one, or if the content before its commit was the given content. The result is
-        meaningful only for a version that changed no row.
+        This is the case if its number is the next one, or if the content before its commit was the given content. The
+        result is meaningful only for a version that changed no row.
         """
         return self.version == version + 1 or self.content_before == content
 

@@ -1,6 +1,6 @@
 """Stages the rows of an Arrow stream as fragments, in this process. No version is created here.
 
-The counterpart for Spark is ``lance_pipelines/spark/staging.py``; the message is the same.
+The counterpart for Spark is ``lance_pipelines/spark/staging.py``, which creates the same kind of message.
 """
 
 from __future__ import annotations

@@ -164,7 +164,8 @@ class CleanupReport:
 def _files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
     """Return paths of files that should have been removed but still exist.
 
-    A manifest is kept as long as a file of its version exists; so manifests are returned only if there is no such file.
+    A manifest is kept as long as a file of its version exists; therefore, manifests are returned only if no such file
+    exists.
 
     Args:
         plan: an executed plan.

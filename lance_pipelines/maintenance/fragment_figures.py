@@ -1,7 +1,8 @@
 """FragmentFigures: rows, deleted rows, bytes, and files of every fragment of a version, as arrays.
 
-All numbers come from the manifest. The manifest is read once; everything derived from it (the statistics of a
-table, a histogram, the largest fragments) is computed on arrays, so that 100,000 fragments take a fraction of a second.
+All numbers come from the manifest, except row counts that early releases did not record. The manifest is read once;
+everything derived from it (the statistics of a table, a histogram, the largest fragments) is computed on arrays, so
+that 100,000 fragments take a fraction of a second.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TableHealth: the statistics of one version, for policies and events.
 
-All numbers come from the manifest and from the file names below ``_versions/``. No data file or deletion file is
-opened. A number that a writer did not record counts as 0. The size of a data file is an exception: if it is not
-recorded, the total size is unknown.
+All numbers come from the manifest and from the file names below ``_versions/``; data files are opened only if an early
+release did not record the row counts, and deletion files are never opened. If the number of deleted rows is not
+recorded, it counts as 0; if the size of a data file is not recorded, the total size is unknown.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class HistoryEntry:
         fragments_after: number of fragments after the run.
         files_before: number of files before the run.
         files_after: number of files after the run.
-        bytes_before: size of these files before the run.
-        bytes_after: size of these files after the run.
+        bytes_before: total size of the files before the run.
+        bytes_after: total size of the files after the run.
         rows_before: number of rows before the run.
         rows_after: number of rows after the run.
         bytes_written: size of the new files.

@@ -317,7 +317,7 @@ class PlannedIndices(StepMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedIndices(StepMessage):
-    """The output of the build step: a branch of the dataset that has the new indices. No version refers to them yet.
+    """The output of the build step: a branch that has the new indices. No version of another branch refers to them yet.
 
     Attributes:
         plan: the plan.

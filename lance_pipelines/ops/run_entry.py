@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 1.0
 def begin_run(context: dg.OpExecutionContext) -> None:
     """Record the process of the run, and mark runs whose process no longer exists as failed.
 
-    Both steps are done even if the run finds nothing to do and never uses the pool.
+    This is done even if the run finds nothing to do and never uses the pool.
     """
     start_cpu_clock()
     note_run_process(context.instance, context.run_id)

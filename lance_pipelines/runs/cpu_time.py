@@ -16,7 +16,7 @@ _taken: Final = {"seconds": 0.0}
 
 
 def start_cpu_clock() -> None:
-    """Exclude what the process has done until now; called when a run begins."""
+    """Exclude the CPU time that the process has used so far; called when a run begins."""
     _taken["seconds"] = _cpu_seconds()
 
 

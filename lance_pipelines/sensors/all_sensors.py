@@ -67,7 +67,7 @@ def build_sensors(
     Args:
         declarations: the datasets.
         jobs: their maintenance jobs.
-        namespace: the beginning of the name of each sensor.
+        namespace: the prefix of the name of each sensor.
         interval_seconds: seconds between two ticks of each sensor; if None, the defaults.
         maintenance_status: the default status of the sensors that request maintenance, unless a dataset sets
             ``running=True``.

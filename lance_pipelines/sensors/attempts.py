@@ -4,7 +4,7 @@ A requested run may fail, or may end without completing the work. All runs reque
 value of the tag ``lance/work``.
 
 If the first run does not complete the work, the next run is requested after a pause of ten minutes. Each further pause
-is twice as long as the previous one, up to one day. Thus a temporary problem causes little delay, and a permanent one
+is twice as long as the previous one, up to one day. Thus, a temporary problem causes little delay, and a permanent one
 causes only one run a day.
 """
 

@@ -28,7 +28,7 @@ def build_maintenance_sensor(
         kind: the kind of maintenance.
         targets: the datasets and their jobs.
         jobs: the jobs of the targets.
-        namespace: the beginning of the sensor's name.
+        namespace: the prefix of the sensor's name.
         interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """
@@ -49,8 +49,8 @@ def build_maintenance_sensor(
 class _JobSensor(dg.SensorDefinition):
     """Dagster's sensor, without a warning at every start.
 
-    Binding resources to a sensor's jobs copies the sensor. Dagster 1.13 does so with an argument that it marks as beta,
-    whether it was used or not.
+    Binding resources to a sensor's jobs copies the sensor. Dagster 1.13 passes an argument that it marks as beta to the
+    copy, even if the original was created without the argument.
     """
 
     def with_attributes(

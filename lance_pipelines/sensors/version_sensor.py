@@ -28,7 +28,7 @@ def build_version_sensor(
 
     Args:
         declarations: the datasets.
-        namespace: the beginning of the sensor's name.
+        namespace: the prefix of the sensor's name.
         interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """

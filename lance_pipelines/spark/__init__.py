@@ -1,4 +1,4 @@
-"""The Spark layer: what runs in parallel, and the session for it. It does not depend on Dagster.
+"""The Spark layer: the work that runs in parallel, and the session that runs it. It does not depend on Dagster.
 
 :func:`register` makes the data source ``lance`` available in a session (``data_source``), and :func:`translated`
 converts Spark's exceptions to typed errors. ``verbs`` changes tables without declarations. For the pipelines,

@@ -194,7 +194,7 @@ def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
 
 
 def _rebased(array: pa.ListArray, start: int) -> pa.Array:
-    """Return offsets that start at 0 in a separate buffer; the array's own offsets if they already do."""
+    """Return offsets that start at 0 in a separate buffer; the array's own offsets if they already start at 0."""
     return array.offsets if array.offset == 0 and start == 0 else pc.subtract(array.offsets, start)
 
 

@@ -93,7 +93,7 @@ def reported_to_driver() -> Iterator[None]:
 def stated_plainly() -> Iterator[None]:
     """Like :func:`reported_to_driver`, but without the traceback, which Spark would show to the user.
 
-    For code that Spark runs in a separate process while it plans a query.
+    This is for code that Spark runs in a separate process while it plans a query.
     """
     try:
         with reported_to_driver():

@@ -1,8 +1,8 @@
 """Reports the progress of the Spark jobs that a block runs: finished tasks, and the rows and bytes read so far.
 
 A thread polls Spark's status, which executors update every few seconds, even in the middle of a task. It has its own
-connection to the JVM, so an interrupt of the main thread does not disturb it. Spark Connect has no such status; nothing
-is reported there.
+connection to the JVM, so an interrupt of the main thread does not disturb it. In a Spark Connect session, this status
+is not available, and nothing is reported.
 
 Source: ``AppStatusStore`` of Spark 4, which the pages of Spark's web interface show.
 """

@@ -71,7 +71,8 @@ def run_tasks(
         session: a running session, which may be a Spark Connect session.
         execute: executes one task in a worker. The function, the tasks, and the results must be picklable.
         tasks: the tasks; with none, no job is started.
-        what: what failed if a task does, as the beginning of a sentence: ``"cannot rewrite fragments of …"``.
+        what: description of a failure, as the beginning of a sentence: ``"cannot rewrite fragments of
+            …"``.
 
     Raises:
         LanceError: a task has failed with this error in every attempt.

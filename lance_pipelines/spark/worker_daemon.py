@@ -82,7 +82,7 @@ def _import_modules() -> None:
 
 @contextmanager
 def _without_threads() -> Iterator[None]:
-    """Set the variables that prevent threads, unless the user has set them, until the modules are imported."""
+    """Set environment variables that prevent threads, unless the user has set them, until the modules are imported."""
     added = [name for name in _NO_THREADS if name not in os.environ]
     os.environ.update({name: _NO_THREADS[name] for name in added})
     try:

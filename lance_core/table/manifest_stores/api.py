@@ -1,4 +1,4 @@
-"""ManifestStore: the protocol for databases with one row per version. Exactly one writer can insert a row.
+"""ManifestStore: the protocol for databases with one row per version. Exactly one writer can insert each row.
 
 A row records the location of a version's manifest: its final path, or the path where its writer staged it.
 """

@@ -132,7 +132,7 @@ class DataReplacement(Operation):
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """Return the replaced fragments that exist in the given version, each with only its new file."""
+        """Return the fragments that get a new file and exist in the given version, each with only its new file."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(
             present,

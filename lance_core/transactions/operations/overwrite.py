@@ -197,7 +197,7 @@ class Overwrite(Operation):
         return draft
 
     def _with_new_ids(self, current: Manifest) -> Overwrite | None:
-        """Return the operation with field ids that the table has never used; None if its own ids are unused."""
+        """Return the operation with field ids that the table has never used; None if this is true of its own ids."""
         if not current.message.HasField("max_allocated_field_id"):
             return None
         highest = current.message.max_allocated_field_id
