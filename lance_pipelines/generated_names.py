@@ -72,7 +72,7 @@ def check_key(declaration: DatasetDeclaration) -> None:
     """Reject a key with characters that Dagster does not accept in the keys of assets, checks, or dependencies.
 
     Raises:
-        InvalidInputError: the key has such a character.
+        InvalidInputError: the key has a character that Dagster does not accept.
     """
     for part in key_parts(declaration.key):
         if not _LEGAL_PART.fullmatch(part):

@@ -370,7 +370,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             yield self._projection.apply(self._columns.apply(batch, reader))
 
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
-        """Limit the size of batches in bytes if blob values are loaded and no batch size was requested."""
+        """Limit the size of batches in bytes if blob values are loaded, unless only a number of rows was requested."""
         limit = self._sizes.num_bytes
         if not self._columns.loads_blobs or (self._sizes.rows is not None and limit is None):
             yield from batches

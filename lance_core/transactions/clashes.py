@@ -73,7 +73,7 @@ def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_setting(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both operations set the same key of the config or table metadata, or metadata of the same field."""
+    """Check whether both operations change the same config or table metadata key, or metadata of the same field."""
     return _refuse_if(
         _config_clashes(ours, theirs) or _table_metadata_clashes(ours, theirs) or _field_metadata_clashes(ours, theirs)
     )

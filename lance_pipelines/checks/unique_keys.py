@@ -75,7 +75,8 @@ class Duplicates:
         rows_examined: number of rows without nulls in the key.
         surplus_rows: number of rows beyond the first one of each key.
         examples: a few repeated keys, those with the most rows first.
-        is_exact: whether every candidate was counted exactly; False only if there were more than 100,000 of them.
+        is_exact: whether every candidate was counted exactly; False only if there were more than ``max_candidates`` of
+            them.
     """
 
     rows_examined: int
@@ -119,7 +120,7 @@ def find_duplicates(
         columns: the names of the key columns.
         report: receives the progress.
         max_bytes: approximate limit of the memory for hashes.
-        max_candidates: number of repeated hashes whose keys are counted exactly.
+        max_candidates: maximum number of repeated hashes whose keys are counted exactly.
 
     Raises:
         NotFoundError: the dataset has no such column.

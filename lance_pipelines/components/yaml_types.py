@@ -124,7 +124,7 @@ class YamlType:
     """How values of one type are written in YAML.
 
     Attributes:
-        expected: describes such a value in messages.
+        expected: describes a valid value in messages.
         schema: the JSON schema, without templates.
         accepts: the types of values to convert: what the YAML parser returns, and what templates may return.
         convert: converts a value of these types.

@@ -238,7 +238,7 @@ class Story:
         """Return the jobs of the runs that are not among the known ones.
 
         Raises:
-            FailedCheckError: such a run failed.
+            FailedCheckError: one of these runs failed.
         """
         runs = [run for run in self._api.runs() if run["runId"] not in known]
         for run in runs:

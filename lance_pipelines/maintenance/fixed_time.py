@@ -66,7 +66,7 @@ def parse_time(text: str) -> datetime:
     """Parse a time in ISO 8601 format; a time without an offset is in UTC.
 
     Raises:
-        InvalidInputError: the text is not such a time, or the time cannot be represented in UTC.
+        InvalidInputError: the text is not a time in this format, or the time cannot be represented in UTC.
     """
     try:
         found = datetime.fromisoformat(text)

@@ -82,7 +82,7 @@ class IndexType(StrEnum):
 
     @property
     def details(self) -> str:
-        """The type that manifests record for such an index, in upper case and without underscores."""
+        """The type that manifests record for an index of this type, in upper case and without underscores."""
         return VECTOR_DETAILS.upper() if self.is_vector else self.value.replace("_", "")
 
 

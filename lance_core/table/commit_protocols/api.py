@@ -90,7 +90,7 @@ class CommitProtocol(Protocol):
             depends_on: files that the manifest refers to and that must be made durable before it is created.
 
         Raises:
-            NotSupportedError: the store cannot create a file atomically, so that two writers could both succeed.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
             StorageError: a storage operation failed; the caller must check whether the version exists.
         """
         ...
