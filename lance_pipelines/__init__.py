@@ -13,16 +13,17 @@
     defs = dg.Definitions.merge(build_definitions([events]), dg.Definitions(assets=[...]))
 
 The names of this module are the public API; each is imported on first use, so that a declaration needs neither Dagster
-nor Spark. The packages that implement them are as follows.
+nor Spark. The main packages and modules are as follows.
 
 ``ingest``, ``maintenance``, and ``publish`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the
 parallel work and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``,
 ``schedules``, ``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together;
-``components`` does this for datasets that are declared in YAML. ``progress`` decides when the progress of a long
-operation is logged. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks
-the state of other runs. ``definitions`` is the application of this repository, with the datasets of ``declarations``.
-``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the
-application's environment variables.
+``components`` does this for datasets that are declared in YAML. ``io_managers``, ``frames``, and ``reads`` store and
+load the data frames of a project's own assets. ``progress`` decides when the progress of a long operation is logged.
+``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks the state of other runs.
+``definitions`` is the application of this repository, with the datasets of ``declarations``. ``cli`` runs the
+maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the application's
+environment variables.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _load(module: str) -> dg.Definitions:
 
     Raises:
         InvalidInputError: the module does not exist, or contains no definitions.
-        DagsterError: a decorated function returns something other than definitions.
+        DagsterError: a function decorated with ``@dg.definitions`` returns something other than definitions.
     """
     # As with ``python -m``, modules of the working directory can be imported.
     directory = str(Path.cwd())
@@ -163,7 +163,7 @@ def _shown_progress(*, is_logged: bool) -> Iterator[None]:
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """Yield the instance of DAGSTER_HOME, or a temporary instance for this run."""
+    """Yield the instance in ``DAGSTER_HOME``, or a temporary instance for this run."""
     try:
         chosen = dg.DagsterInstance.get()
     except DagsterHomeNotSetError:

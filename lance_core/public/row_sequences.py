@@ -230,7 +230,7 @@ def _refuse_duplicates(ids: npt.NDArray[np.uint64]) -> None:
 
 
 def document_of(value: Any) -> Any:
-    """Return the JSON form of a value that is given as an object of this module or as its JSON form."""
+    """Return the JSON form of a value, which is an object of this module or already in JSON form."""
     return value.asdict() if isinstance(value, _Meta) else value
 
 

@@ -6,7 +6,7 @@ a limit: the first rows arrive soon, and a scan that stops early has opened few 
 does not stop early begins with a large group, because opening many files takes no longer than opening one.
 
 Fragments are read alone if their data files do not suffice to read their rows: if they have overlays, hidden columns,
-or blob values. Fragments with files in formats before 2.1, and with local files that are not memory-mapped, are read
+or blob values. Fragments with files in formats before 2.1, or with local files that are not memory-mapped, are read
 alone, too. In object stores, the requests for the files of a group are in flight together.
 
 Source: specific to this library; see :mod:`lance_core.file.file_group`.

@@ -143,7 +143,7 @@ class NearestQuery:
     def columns(
         self, schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, adds_distance: bool
     ) -> Sequence[str] | dict[str, str] | None:
-        """Return the names of the columns to return.
+        """Return the names of the columns of the result.
 
         Args:
             schema: schema of the table.

@@ -48,7 +48,7 @@ class OutputSchema:
 
 
 def _field_of(array: pa.Array, stored: pa.Field, restored: pa.Field) -> pa.Field:
-    """Return ``stored`` if it has the array's type, else ``restored``; for a dictionary, a field of its type."""
+    """Return ``stored`` if it has the array's type, else ``restored``; for a dictionary, ``stored`` with its type."""
     if pa.types.is_dictionary(array.type):
         return stored.with_type(array.type)
     return stored if array.type == stored.type else restored

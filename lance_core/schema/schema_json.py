@@ -33,7 +33,7 @@ def schema_to_json(schema: pa.Schema) -> dict[str, Any]:
 
     Raises:
         InvalidTypeError: the argument is not an Arrow schema.
-        InvalidInputError: a type has no such form, for example a map, or metadata is not text.
+        InvalidInputError: a type, such as a map, cannot be represented in this form, or metadata is not text.
     """
     if not isinstance(schema, pa.Schema):
         raise InvalidTypeError(f"the schema must be a pyarrow.Schema, found {type(schema).__name__}")

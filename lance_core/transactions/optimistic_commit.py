@@ -431,7 +431,7 @@ class OptimisticCommit:
             return False
 
     def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
-        """Confirm our latest version, or undo it if it restores one whose files a cleanup has removed."""
+        """Confirm our latest version, or undo it if it restores a version whose files a cleanup has removed."""
         lost = self._lost_files(made)
         if lost is None:
             return Committed(made)

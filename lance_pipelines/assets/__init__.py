@@ -1,1 +1,1 @@
-"""The Dagster assets, one per declared dataset."""
+"""The Dagster assets: of each declared dataset, its published version, and its maintenance; and of the fleet."""

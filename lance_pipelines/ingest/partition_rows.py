@@ -153,7 +153,7 @@ def select_rows(columns: Sequence[PartitionColumn], partitions: Sequence[Partiti
 
 
 def _grouped(columns: Sequence[str], rows: frozenset[tuple[Slice, ...]]) -> list[tuple[Condition, ...]]:
-    """Return conjunctions of which one is true for each of the rows; equal parts of different rows are combined."""
+    """Return conjunctions; one of them is true for each of the rows. Equal parts of different rows are combined."""
     if not columns:
         return [()]
     rests: dict[Slice, set[tuple[Slice, ...]]] = {}

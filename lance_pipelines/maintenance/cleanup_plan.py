@@ -78,7 +78,7 @@ class FileTotals:
 
     @classmethod
     def of(cls, paths: Iterable[ClassifiedPath]) -> Self:
-        """Return the number and total size of these files."""
+        """Return the number and total size of the given files."""
         listed = list(paths)
         return cls(len(listed), sum(path.num_bytes for path in listed))
 

@@ -31,7 +31,7 @@ _MIN_VECTORS: Final = 256
 
 
 class IndexType(StrEnum):
-    """The type of an index, by pylance's name."""
+    """The type of an index, as pylance names it."""
 
     BTREE = "BTREE"
     """For comparisons, ranges, and sorting of columns with many different values."""
@@ -140,7 +140,7 @@ class IndexDeclaration:
         column: the indexed column; for a field of a struct, its path: ``address.city``.
         type: the type of the index.
         name: name of the index; if empty, the column's name and ``_idx``, which is also pylance's default.
-        parameters: parameters of the type, such as ``{"num_sub_vectors": 16}``, by pylance's names. A change of
+        parameters: parameters of the type, such as ``{"num_sub_vectors": 16}``, as pylance names them. A change of
             parameters alone does not rebuild an existing index.
         min_rows: number of rows that the dataset must have before the index is built. If None, 256 for a vector index,
             which is trained on the rows, and 1 for all other types.

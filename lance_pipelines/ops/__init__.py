@@ -1,4 +1,4 @@
-"""The steps of a run. Each module contains one op, or two: an op that plans an operation, and an op that executes it.
+"""The steps of a run. Each step's module contains one op, or two: one plans an operation, and the other executes it.
 
 Each step reads its configuration (``ingest_config``, ``maintenance_config``), calls ``ingest``, ``maintenance``, or
 ``spark``, and reports. ``planning_step`` builds the steps that plan maintenance, and ``commit_step`` those that

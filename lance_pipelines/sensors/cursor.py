@@ -48,7 +48,7 @@ def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT
 
 
 def _is_well_typed(entry: "DataclassInstance") -> bool:
-    """Return whether each field holds a value of its type; a bool is not a number."""
+    """Return whether each field has a value of the declared type; a bool does not count as a number."""
     values = dataclasses.asdict(entry)
     hints = get_type_hints(type(entry))
     return all(isinstance(values[name], hint) and not isinstance(values[name], bool) for name, hint in hints.items())

@@ -175,7 +175,7 @@ def rewrite_tasks(
         uri: the dataset's location.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
         storage_options: credentials and settings of the dataset's store.
-        stop_at: time, in seconds since the epoch, from which only the first task is started; None for no limit.
+        stop_at: time, in seconds since the epoch, from which no task except the first is started; None for no limit.
 
     Raises:
         LanceError: a fragment cannot be read, or a file cannot be written. Files already written are deleted.

@@ -86,7 +86,7 @@ class PublicOverwrite(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite(Operation):
-    """Replace the table's content with these fragments and this schema.
+    """Replace the table's content with the given fragments and schema.
 
     Attributes:
         schema: the schema with field ids, to which the data files refer.

@@ -98,7 +98,7 @@ class LanceReader(DataSourceReader):
             return [TaskPartition(self._version, task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task. An empty table has a single partition, which is not one of our tasks."""
+        """Yield the rows of one task. For an empty table, Spark passes a partition of its own, without rows."""
         if isinstance(partition, TaskPartition):
             # A condition may end in a comment, which the end of the line closes.
             condition = " AND ".join(f"({each}\n)" for each in self._conditions) or None
