@@ -52,7 +52,7 @@ def reservoir_sampling(stream: Iterable[T], k: int) -> list[T]:
 
 
 def roughly_shuffled(stream: Iterable[T], seed: int, capacity: int) -> Iterator[T]:
-    """Yield the items of a stream in an order that is random within a window, and the same for the same seed.
+    """Yield the items of a stream in an order that is random within a window, and that depends on a seed.
 
     Args:
         stream: the items.

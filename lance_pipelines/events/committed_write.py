@@ -115,7 +115,7 @@ def commit_frame(
     number: int = 0,
     earlier_runs: Sequence[str] = (),
 ) -> CommittedWrite:
-    """Write the rows of a data frame, which belong to these partitions if there are any, and commit them.
+    """Write and commit the rows of a data frame; if partitions are given, all rows must belong to them.
 
     If an earlier attempt of the step has committed this write, its commit is kept, and nothing is written.
 

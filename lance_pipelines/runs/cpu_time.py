@@ -1,8 +1,8 @@
-"""The CPU time of a run's steps: of their processes, and of the processes that these started, such as Spark.
+"""The CPU time of a run's steps: of their processes, and of child processes such as Spark.
 
-With one process for all steps, the clock starts with the first step; with one process for each step, with the process.
-Every step records the CPU time used since the previous one, so that the times of the steps add up. Work on other
-machines, such as that of a Spark cluster, is not included.
+With one process for all steps, the clock starts with the first step; with one process for each step, it starts with the
+process. Every step records the CPU time used since the previous one, so that the times of the steps add up. Work on
+other machines, such as that of a Spark cluster, is not included.
 """
 
 from typing import Final

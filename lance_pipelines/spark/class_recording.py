@@ -60,7 +60,7 @@ def record(archive: ClassArchive) -> bool:
 
 
 def _run(java_options: str) -> bool:
-    """Run a session with these options, and return whether its JVM has ended by itself."""
+    """Run a session with the given options, and return whether its JVM has ended by itself."""
     session = start_session({"spark.master": "local[2]", "spark.driver.extraJavaOptions": java_options})
     has_ended = False
     try:

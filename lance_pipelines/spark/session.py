@@ -203,7 +203,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 def is_connect_session(session: SparkSession) -> bool:
-    """Return whether the session is on a Spark Connect server; the client classes may not be installed."""
+    """Return whether the session is on a Spark Connect server, even if its client classes are not installed."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
