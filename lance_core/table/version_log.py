@@ -369,7 +369,7 @@ class VersionLog:
                 yield name
 
     def _is_newest_first(self, name: ManifestName) -> bool:
-        """Return whether all names listed after this name are older."""
+        """Return whether all names listed after this name belong to older versions."""
         return self._store.capabilities.lexical_listing and name.naming is ManifestNaming.V2
 
     def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:

@@ -56,7 +56,7 @@ class ClassArchive:
 
     @classmethod
     def of(cls, java_home: Path, jars: Path, *, java_options: str = "") -> Self | None:
-        """Return the archive of a session; None if the user has disabled archives, or on Windows.
+        """Return the archive of a session; None on Windows, or if the user has disabled archives.
 
         Args:
             java_home: the runtime's home directory.

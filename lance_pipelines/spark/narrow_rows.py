@@ -119,7 +119,7 @@ class NarrowBatches:
         self.is_stopped = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield each batch. It keeps the mark as its last column; the caller selects the others by name."""
+        """Yield each batch, with the mark as its last column; the caller selects the other columns by name."""
         for batch in self._batches:
             if batch.schema.names[-1:] == [_WIDE] and batch.column(batch.num_columns - 1).true_count:
                 self.is_stopped = True
