@@ -10,8 +10,8 @@
 Throughout, the size of the table stays within bounds, and searches with an index find what scans find. In the end,
 every row of the writers is there once, and the rows of each ingest run are all there, once, or not at all.
 
-The environment variable ``LANCE_SOAK_MINUTES`` sets another duration. With ``LANCE_SOAK_CHART``, the path of an SVG
-file, the test draws the course of the figures.
+The environment variable ``LANCE_SOAK_MINUTES`` sets another duration; ``.ci/run`` sets it to two minutes. With
+``LANCE_SOAK_CHART``, the path of an SVG file, the test draws the course of the figures.
 """
 
 from __future__ import annotations
@@ -239,8 +239,9 @@ class Soak:
         return [run for run in self.daemon.runs() if run.job_name == "events__ingest"]
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("minutes", [10, 60])
+@pytest.mark.parametrize(
+    "minutes", [pytest.param(10, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.soak)]
+)
 def test_a_busy_dataset_with_killed_processes_stays_small_and_keeps_every_row(tmp_path, minutes) -> None:
     minutes = float(os.environ.get("LANCE_SOAK_MINUTES", minutes))
     seed = random.SystemRandom().randrange(10**6)
