@@ -48,6 +48,13 @@ MAX_BYTES_PER_LIVE_BYTE, SPARE_BYTES = 40, 32 * 1024**2
 
 RUNS_BETWEEN_KILLS, MIN_KILLS = 4, 4
 
+RUN_MONITORING = {"start_timeout_seconds": 60, "poll_interval_seconds": 5}
+"""How long Dagster waits for a run that never starts, because its daemon was killed while it launched the run.
+
+Like the intervals of the sensors and the retention period, these times are far shorter than in production: the processes
+commit about two versions per second, and the sensors wait for such a run.
+"""
+
 DEFINITIONS = f"""
 from datetime import timedelta
 from pathlib import Path
@@ -247,7 +254,7 @@ def test_a_busy_dataset_with_killed_processes_stays_small_and_keeps_every_row(tm
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    with Daemon(tmp_path, DEFINITIONS) as daemon:
+    with Daemon(tmp_path, DEFINITIONS, run_monitoring=RUN_MONITORING) as daemon:
         soak = Soak(tmp_path, daemon, rng)
         writers = {
             number: start_python("-m", "tests.support.soak_writer", library, soak.uri, str(number), str(seed))

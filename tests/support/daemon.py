@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 import dagster as dg
@@ -36,9 +36,17 @@ class Daemon:
         directory: an existing directory.
         definitions: the text of a module with definitions.
         max_concurrent_runs: number of runs that may be in progress.
+        run_monitoring: settings that differ from the section of that name in the project's ``dagster.yaml``.
     """
 
-    def __init__(self, directory: Path, definitions: str, *, max_concurrent_runs: int = 2) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        definitions: str,
+        *,
+        max_concurrent_runs: int = 2,
+        run_monitoring: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.directory = directory
         self.home = directory / "home"
         self.home.mkdir()
@@ -50,6 +58,7 @@ class Daemon:
         # The test's own process has another DAGSTER_HOME, or none.
         settings["storage"]["custom"]["config"] = {"base_dir": str(self.home)}
         settings["concurrency"]["runs"]["max_concurrent_runs"] = max_concurrent_runs
+        settings["run_monitoring"] |= run_monitoring
         queue = {"module": "dagster.core.run_coordinator", "class": "QueuedRunCoordinator"}
         queue |= {"config": {"dequeue_interval_seconds": 1}}
         (self.home / "dagster.yaml").write_text(yaml.safe_dump({**settings, "run_coordinator": queue}))
