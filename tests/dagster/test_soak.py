@@ -51,8 +51,8 @@ RUNS_BETWEEN_KILLS, MIN_KILLS = 4, 4
 RUN_MONITORING = {"start_timeout_seconds": 60, "poll_interval_seconds": 5}
 """How long Dagster waits for a run that never starts, because its daemon was killed while it launched the run.
 
-Like the intervals of the sensors and the retention period, these times are far shorter than in production: the processes
-commit about two versions per second, and the sensors wait for such a run.
+Like the intervals of the sensors and the retention period, these times are far shorter than in production: the
+processes commit about two versions per second, and the sensors wait for such a run.
 """
 
 DEFINITIONS = f"""
