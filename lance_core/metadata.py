@@ -509,7 +509,7 @@ def check_new_keys(
     schema: pa.Schema | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Check that no key of the rows of some new fragments contains a null or occurs twice.
+    """Check that the keys in new fragments contain no nulls and no duplicates.
 
     Args:
         base: a handle to the dataset to which the fragments will be added, or the location of a new dataset.

@@ -68,7 +68,8 @@ _REWRITE_OPTIONS: Final = (
     click.option(
         "--max-duration",
         metavar="DURATION",
-        help="Time after which no further group of fragments is started: 90m, 2h, or seconds; 0 for no limit.",
+        help="Time after which the run starts to rewrite no further group of fragments, for example 90m or 2h; a plain "
+        "number means seconds, and 0 means no limit.",
     ),
     click.option(
         "--batch-size",

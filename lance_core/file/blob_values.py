@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["BlobBytesSource", "bytes_array", "differing_leaves", "load_bytes", "with_blob_bytes", "with_leaves"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
-"""Assumed size of a segment in bytes, because the size of its values is unknown until its descriptors are read. It
-equals the read-ahead limit, so that at most one segment is read ahead of the consumer."""
+"""Size in bytes that is assumed for a segment; the actual size of its values is unknown until its descriptors are read.
+It equals the default of ``ReadConfig.ahead_bytes``, so that at most one segment of a large file is decoded ahead of the
+consumer."""
 
 
 def with_blob_bytes(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.file.describe_messages import describe_bytes, describe_message
 from lance_core.file.families import describe_family
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,8 @@ def describe_fields(schema: Schema) -> Iterator[str]:
 
 def _lines(reader: FileReader) -> Iterator[str]:
     metadata = reader.any_metadata
-    yield f"data file in format {reader.version.value}: {reader.num_rows} rows, {metadata.num_bytes} bytes"
+    rows, num_bytes = counted(reader.num_rows, "row"), counted(metadata.num_bytes, "byte")
+    yield f"data file in format {reader.version.value}: {rows}, {num_bytes}"
     yield "schema"
     yield from describe_fields(reader.schema)
     yield from describe_family(metadata)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.file.describe_messages import describe_message
 from lance_core.proto import pb21
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ def container_lines(metadata: MetadataReader, owners: Mapping[int, Field]) -> It
     for index, column in enumerate(metadata.columns(range(metadata.footer.num_columns))):
         kind = ", blob" if column.is_blob else ""
         owner = _title(owners[index]) if index in owners else "without a field of its own"
-        yield f"  {index} {owner}: {len(column.pages)} pages{kind}"
+        yield f"  {index} {owner}: {counted(len(column.pages), 'page')}{kind}"
         for number, buffer in enumerate(column.buffers):
             yield f"    column buffer {number} {_range(buffer)}"
         yield from _page_lines(column)

@@ -41,7 +41,7 @@ _BLOCKS: Final = -1
 def keeping_offsets(
     read: Read, cache: PageCache[Any], num_bytes: int, guessed: Callable[[], Iterable[ByteRange]] = tuple
 ) -> Read:
-    """Return a function that reads the same bytes, and caches the blocks of offsets.
+    """Return a function that reads the same bytes as ``read``, and caches blocks of offsets.
 
     Args:
         read: reads ranges of the file.

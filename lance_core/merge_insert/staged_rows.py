@@ -156,7 +156,7 @@ def check_new_keys(
     keys: Sequence[str],
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> None:
-    """Check that no key of the rows of some new fragments contains a null or occurs twice.
+    """Check that the keys in new fragments contain no nulls and no duplicates.
 
     Args:
         schema: the columns, with the field ids under which the fragments store them.

@@ -119,7 +119,8 @@ def _check_fragment_ids(manifest: Manifest) -> None:
     for left, right in pairwise(ids):
         if left >= right:
             raise CorruptDataError(
-                f"version {manifest.version}: fragment {right} is listed after fragment {left}; expected ascending ids"
+                f"version {manifest.version}: fragment {right} is listed after fragment {left}; expected strictly "
+                "ascending ids"
             )
     highest = manifest.message.max_fragment_id if manifest.message.HasField("max_fragment_id") else None
     if ids and highest is not None and highest < ids[-1]:

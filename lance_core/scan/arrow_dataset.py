@@ -103,7 +103,8 @@ class ArrowDataset(InMemoryDataset):  # type: ignore[misc]  # pyarrow has no typ
             right_dataset: the dataset to join with.
             on: column that is compared approximately; both datasets must be sorted by it.
             by: columns whose values must be equal.
-            tolerance: maximum distance of the values in ``on``; if negative, earlier rows are used.
+            tolerance: maximum difference between the two values of ``on``; if positive, rows of ``right_dataset`` with
+                equal or larger values match; if negative, those with equal or smaller values.
             right_on: the column of ``right_dataset`` that corresponds to ``on``, if its name differs.
             right_by: the columns of ``right_dataset`` that correspond to ``by``, if their names differ.
         """

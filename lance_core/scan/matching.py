@@ -43,7 +43,8 @@ _FEW_ROWS: Final = 128
 """If at most this many rows match, they are read individually, without estimating costs."""
 
 _WIDENED_PART: Final = 32
-"""A range in an object store is extended at either end by at most 1 / 32 of the rows."""
+"""In an object store, a range is extended to the reader's first or last row if that adds at most 1/32 of the reader's
+rows at that end."""
 
 _MOST_HELD: Final = 2**19
 _MOST_HELD_BYTES: Final = 32 * 1024 * 1024

@@ -254,7 +254,10 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         return read_frame(self._source, self.projected_schema, paths, self._read_replanned, blob_mode, **kwargs)
 
     def count_rows(self) -> int:
-        """Return the number of rows that the scan returns. This reads only the columns of the filter, if any."""
+        """Return the number of rows that the scan returns.
+
+        Only the columns of the filter are read, if there is one, and the vector column in a search for nearest vectors.
+        """
         if self._nearest is not None:
             return self._nearest.count(self._offset, self._limit, self._config)
         if self._predicate is None:

@@ -90,7 +90,8 @@ def _check_updates(updates: object) -> None:
     """
     if not isinstance(updates, dict):
         raise InvalidTypeError(
-            f"updates must be a dict of SQL expressions by column, found {type(updates).__name__}", argument="updates"
+            f"updates must be a dict that maps columns to SQL expressions, found {type(updates).__name__}",
+            argument="updates",
         )
     for name, text in updates.items():
         if not isinstance(name, str) or not isinstance(text, str):

@@ -75,7 +75,7 @@ class Finding:
     Attributes:
         passed: whether the version is as it should be.
         text: what was found, and where.
-        facts: numbers and strings for the event.
+        facts: metadata values for the event: numbers, strings, and mappings of strings to strings.
     """
 
     passed: bool

@@ -55,7 +55,8 @@ class _Axis:
 
     Attributes:
         column: name of the column.
-        keys: the keys; the value of a row in the column determines a position in this list.
+        keys: the partition keys of this dimension; a row's value in ``column`` determines which of them the row belongs
+            to.
     """
 
     def __init__(self, by: PartitionColumn, values: Sequence[PartitionValue], schema: pa.Schema) -> None:

@@ -99,7 +99,8 @@ _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 """Namespace of the transaction UUIDs; changing it could cause pending writes to be committed twice."""
 
 _MAX_ATTEMPTS: Final = 20
-"""Maximum number of commit attempts per call, each on top of the latest version; an attempt also retries internally."""
+"""Maximum number of times that a call starts a commit, each time on top of the latest version; a commit also retries
+internally, which is not counted."""
 
 _MAX_WAIT_SECONDS: Final = 0.5
 """Maximum waiting time between two attempts."""

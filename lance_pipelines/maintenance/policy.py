@@ -185,7 +185,7 @@ class MaintenancePolicy:
         for name, kind in _PARTS.items():
             part = getattr(self, name)
             if part is not None and not isinstance(part, kind):
-                raise InvalidInputError(f"maintenance: {name} must be a {kind.__name__} or None, found {part!r}")
+                raise InvalidInputError(f"maintenance: {name} must be of type {kind.__name__} or None, found {part!r}")
         # Dagster evaluates no shorter freshness policy.
         if self.overdue_after is not None and _duration("maintenance", self, "overdue_after") < _MIN_OVERDUE:
             raise InvalidInputError(

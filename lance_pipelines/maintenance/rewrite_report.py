@@ -139,7 +139,7 @@ class RewriteReport:
 
 def left_by_time(groups: int) -> str:
     """Return how many groups were not started in time, in words."""
-    return f"max_duration was reached, so {amount(groups, 'group')} of fragments were left for the next run"
+    return f"max_duration was reached, so the next run must rewrite {amount(groups, 'group')} of fragments"
 
 
 def report_rewrite(

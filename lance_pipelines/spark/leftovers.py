@@ -1,4 +1,4 @@
-"""Removes data files of a write or a rewrite that no version will ever use.
+"""Removes data files that a write or a rewrite left behind and that no version will ever use.
 
 The name of every data file of one job ends in that job's *file token*. A task attempt that failed, or that Spark
 replaced with another attempt, can leave files behind. These files are found by the token.

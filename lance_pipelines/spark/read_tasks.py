@@ -41,7 +41,7 @@ _BATCH_BYTES: Final = 16 * 1024**2
 """Maximum size of a batch, in bytes: the JVM and the worker both hold several."""
 
 _VARIABLE_BYTES: Final = 32
-"""Assumed size of a value without a fixed size."""
+"""Assumed size of a variable-width value, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

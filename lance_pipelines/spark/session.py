@@ -103,7 +103,8 @@ logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.address.name = org.apache.spark.util.Utils
 logger.address.level = error
-# A glob is not a directory that a stream has written.
+# Spark looks for the metadata of a stream's output at each path that it reads. If the path is a glob, it may warn:
+# "Assume no metadata directory". The assumption is correct, because a stream's output is a directory, and not a glob.
 logger.streams.name = org.apache.spark.sql.execution.streaming
 logger.streams.level = error
 logger.plans.name = org.apache.spark.sql.catalyst.util.SparkStringUtils

@@ -120,7 +120,7 @@ _SIMPLE_TEXTS: Final[Mapping[str, pa.DataType]] = MappingProxyType(
 
 
 def spark_schema(schema: pa.Schema) -> spark_types.StructType:
-    """Return the schema of the DataFrame in which the columns of a table are read.
+    """Return the schema of the DataFrame that results from reading the columns of a table.
 
     Raises:
         NotSupportedError: Spark has no type for a column.

@@ -175,7 +175,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "number of column indices": (_change(lambda m: m.fragments[0].files[0].column_indices.pop()), "version 3"),
     "fragment id twice": (_change(_repeat_fragment), "two fragments with id 0"),
-    "fragments out of order": (_change(lambda m: setattr(m.fragments[0], "id", 7)), "expected ascending ids"),
+    "fragments out of order": (_change(lambda m: setattr(m.fragments[0], "id", 7)), "expected strictly ascending ids"),
     "max_fragment_id": (_change(lambda m: setattr(m, "max_fragment_id", 1)), "max_fragment_id is 1"),
     "field id twice": (_change(lambda m: setattr(m.fields[1], "id", 0)), "version 3: .*id 0"),
     "parent of field": (_change(lambda m: setattr(m.fields[1], "parent_id", 9)), "version 3: .*parent"),

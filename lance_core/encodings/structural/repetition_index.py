@@ -35,7 +35,7 @@ class RepetitionIndex:
     """A parsed repetition index.
 
     Attributes:
-        rows_ended: (num_chunks,) int64 number of rows that end in each chunk or in an earlier one.
+        rows_ended: (num_chunks,) int64: number of rows that end in each chunk or in an earlier one.
         continues: (num_chunks,) bool: whether a row continues in the next chunk.
     """
 

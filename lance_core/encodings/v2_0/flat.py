@@ -159,7 +159,7 @@ def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> p
     bits = bits_per_row(dtype)
     if values.size < bitmap_bytes(num_rows * bits):
         raise CorruptDataError(
-            f"{counted(num_rows, 'value')} of type {dtype} need more than {counted(values.size, 'byte')}"
+            f"found {counted(values.size, 'byte')}, too few for {counted(num_rows, 'value')} of type {dtype}"
         )
     word = min(8, bits // 8 & -(bits // 8))
     if word > 1 and values.address % word:

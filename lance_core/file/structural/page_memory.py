@@ -27,7 +27,8 @@ _EXPANSION: Final = 4
 """Assumed ratio of decoded to stored size of compressed strings; FSST and zstd reach 2 to 4 for most text."""
 
 _OFFSET_BITS: Final = 32
-"""Bits per offset of a string or list. For lists, one offset per item is assumed, which is the worst case."""
+"""Assumed bits per offset of a string or list. In mini-block pages with lists, one list offset per item is assumed;
+nested lists and 64-bit offsets can take more."""
 
 _SHORT_OFFSETS: Final = (pa.string(), pa.binary())
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lance_core.file.v0_1.statistics import read_statistics
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +43,8 @@ def _field_lines(metadata: LegacyMetadataReader, field: Field, statistics: pa.St
     if field.is_struct:
         yield f"{title}: no pages of its own"
         return
-    values = f", dictionary of {len(metadata.dictionary(field))} values" if field.is_dictionary else ""
-    yield f"{title}: {metadata.num_batches} pages{values}"
+    values = f", dictionary of {counted(len(metadata.dictionary(field)), 'value')}" if field.is_dictionary else ""
+    yield f"{title}: {counted(metadata.num_batches, 'page')}{values}"
     positions, lengths = metadata.page_table.pages(field.id)
     for batch, (position, length) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
         yield f"    page {batch} at {position}, length {length}"

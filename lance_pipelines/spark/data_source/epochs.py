@@ -97,7 +97,8 @@ def _parse(dataset: LanceDataset, key: str) -> tuple[int, int]:
     epoch, _, version = text.partition(" ")
     if not (epoch.isascii() and epoch.isdecimal() and version.isascii() and version.isdecimal()):
         raise CorruptDataError(
-            f"{dataset.uri}: the configuration entry {key!r} is {text!r}; expected an epoch and a version"
+            f"{dataset.uri}: the entry {key!r} of the table's configuration is {text!r}; expected an epoch and a "
+            "version"
         )
     return int(epoch), int(version)
 
@@ -116,8 +117,9 @@ def _is_committed(dataset: LanceDataset, query_id: str, epoch: int, after: int) 
     if missing is None:
         return False
     raise CommitOutcomeUnknownError(
-        f"{dataset.uri}: it is unknown whether epoch {epoch} of the streaming query {query_id} is committed, because "
-        f"version {missing} no longer exists. If the rows of this epoch are in the table, set the configuration entry "
-        f"{_RECORD_PREFIX + query_id!r} to '{epoch + 1} {dataset.version}', otherwise to '{epoch} {dataset.version}'",
+        f"{dataset.uri}: it is unknown whether epoch {epoch} of streaming query {query_id} was committed, because "
+        f"version {missing} no longer exists. Set the entry {_RECORD_PREFIX + query_id!r} of the table's configuration "
+        f"to '{epoch + 1} {dataset.version}' if the rows of this epoch are in the table, or to "
+        f"'{epoch} {dataset.version}' if they are not.",
         version=missing,
     )

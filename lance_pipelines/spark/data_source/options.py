@@ -278,7 +278,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="targetBases",
         uses=_WRITES,
         parse=_names,
-        expects="names or paths of base paths, separated by commas",
+        expects="base paths, each given by its name or its path, separated by commas",
         meaning="the base paths of the table among which the files are distributed",
         default="the table's own location",
     ),

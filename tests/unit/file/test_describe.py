@@ -59,7 +59,7 @@ def test_describe_file_lists_the_schema_the_buffers_and_the_pages() -> None:
         "global buffers",
         f"  0 [128, {128 + len(_descriptor())})",
         "columns",
-        "  0 field 0 'x': 1 pages",
+        "  0 field 0 'x': 1 page",
         "    page 0 from row 0, length 3: mini_block(value_compression=flat(bits_per_value=32), "
         "layers=[all_valid_item], num_buffers=1, num_items=3, has_large_chunk=True)",
         "      buffer 0 [0, 4)",

@@ -69,7 +69,7 @@ def test_policy_digest_is_the_same_in_another_process() -> None:
         (DeletionPolicy(), {"min_deleted_rows": float("nan")}, "min_deleted_rows must be a whole number, found nan"),
         (CleanupPolicy(), {"older_than": 14}, "older_than must be a timedelta, found 14"),
         (CleanupPolicy(), {"min_age": None}, "min_age must be a timedelta, found None"),
-        (MaintenancePolicy(), {"compaction": True}, "compaction must be a CompactionPolicy or None, found True"),
+        (MaintenancePolicy(), {"compaction": True}, "compaction must be of type CompactionPolicy or None, found True"),
         (MaintenancePolicy(), {"overdue_after": 8}, "overdue_after must be a timedelta, found 8"),
     ],
 )

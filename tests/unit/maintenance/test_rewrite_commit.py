@@ -279,7 +279,7 @@ def test_rewrite_that_exceeds_its_maximum_duration_commits_one_group_and_reports
     report = report_rewrite(planned, outcome, MaintenancePolicy())
     assert report.metadata()["lance/groups_left"] == 2
     assert report.headline().startswith("compact: 2 → 1 fragment, 2 groups left, v")
-    assert report.summary().endswith("; max_duration was reached, so 2 groups of fragments were left for the next run")
+    assert report.summary().endswith("; max_duration was reached, so the next run must rewrite 2 groups of fragments")
     assert len(plan(uri).tasks) == 2
     check(uri, list(range(60)))
 

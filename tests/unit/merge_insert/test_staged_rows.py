@@ -102,7 +102,7 @@ def test_upsert_planned_before_rows_were_added_conflicts_and_succeeds_when_plann
     assert len(found) == 3
 
 
-def test_upsert_by_the_primary_key_conflicts_with_a_concurrent_merge_of_pylance(tmp_path: Path) -> None:
+def test_upsert_by_the_primary_key_conflicts_with_a_concurrent_merge_by_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
     schema = pa.schema([key, pa.field("tag", pa.string())])
