@@ -39,6 +39,7 @@ from lance_core.table.paths import (
     is_staged_manifest_name,
     parse_manifest_name,
 )
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -147,7 +148,7 @@ class CleanupPlan:
         removable = self.removable
         listed = removable[:max_files] if include_files else []
         is_truncated = include_files and len(removable) > max_files
-        warnings = [f"candidate_files truncated to {max_files} entries"] if is_truncated else []
+        warnings = [f"candidate_files truncated to {counted(max_files, 'entry', 'entries')}"] if is_truncated else []
         return CleanupExplanation(
             read_version=self.read_version,
             stats=figures(removable),

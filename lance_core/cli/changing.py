@@ -137,8 +137,8 @@ def _rewrite(uri: str, plan: dict[str, Any]) -> Answer:
     outcome = commit_rewrites(table, results)
     if outcome.lost:
         raise RetryableCommitConflictError(
-            f"{len(outcome.lost)} of {len(results)} tasks could not be committed, because another writer changed their "
-            "fragments in the meantime; plan again"
+            f"{len(outcome.lost)} of {counted(len(results), 'task')} could not be committed, because another "
+            "writer changed their fragments in the meantime; plan again"
         )
     metrics = asdict(outcome.metrics)
     line = f"replaced {counted(metrics['fragments_removed'], 'fragment')} with {metrics['fragments_added']}"

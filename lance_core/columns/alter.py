@@ -145,7 +145,7 @@ def _parsed(alteration: object) -> tuple[str, _Change]:
             raise InvalidInputError(f"column change: unknown key {key!r:.80}; known keys: {list(_TYPES)}")
         if value is not None and not isinstance(value, kind):
             raise InvalidTypeError(
-                f"column change: {key} must be a {kind.__name__}, found {type(value).__name__}", argument=key
+                f"column change: {key} must be of type {kind.__name__}, found {type(value).__name__}", argument=key
             )
         if value is not None:
             given[key] = value

@@ -168,7 +168,9 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
     """
     num_values = block.num_values
     if validity is not None and len(validity) != num_values:
-        raise CorruptDataError(f"found {counted(num_values, 'value')}, but {len(validity)} definition levels")
+        raise CorruptDataError(
+            f"found {counted(num_values, 'value')}, but {counted(len(validity), 'definition level')}"
+        )
     if isinstance(block, NullBlock) or pa.types.is_null(dtype):
         return pa.nulls(num_values, dtype)
     bitmap = bitmap_of(validity)

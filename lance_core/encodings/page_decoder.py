@@ -349,7 +349,7 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
     if len(items) != num_slots * dtype.list_size:
         raise CorruptDataError(
             f"field {field.name!r}: found {counted(len(items), 'item')} for {counted(num_slots, 'list')} of "
-            f"{dtype.list_size} items each"
+            f"{counted(dtype.list_size, 'item')} each"
         )
     return _from_buffers(dtype, num_slots, validity, None, [items]), unravelers
 

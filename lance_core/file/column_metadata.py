@@ -25,6 +25,7 @@ from lance_core.file.layout import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL, PAGE
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb20, pb21, pb_file2
 from lance_core.versions import LanceFileVersion
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +192,9 @@ def _ranges(
     offsets: Sequence[int], sizes: Sequence[int], data_bytes: int, alignment: int, where: str
 ) -> tuple[ByteRange, ...]:
     if len(offsets) != len(sizes):
-        raise _corrupt(where, f"found {len(offsets)} buffer offsets but {len(sizes)} buffer sizes")
+        raise _corrupt(
+            where, f"found {counted(len(offsets), 'buffer offset')} but {counted(len(sizes), 'buffer size')}"
+        )
     buffers = []
     for index, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         if offset % alignment:

@@ -75,7 +75,9 @@ class FileDescriptor:
             num_leaves = _num_leaves(message.schema.fields)
             if num_leaves > num_columns:
                 raise _corrupt(
-                    path, f"the schema has {num_leaves} leaves, but the file has {counted(num_columns, 'column')}"
+                    path,
+                    f"the schema has {counted(num_leaves, 'leaf', 'leaves')}, but the file has "
+                    f"{counted(num_columns, 'column')}",
                 )
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 

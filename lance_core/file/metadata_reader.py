@@ -78,7 +78,8 @@ class MetadataReader:
         num_leaves = len(self.descriptor.schema.leaves())
         if self.version.is_structural and num_leaves != self.footer.num_columns:
             raise self._corrupt(
-                f"the schema has {num_leaves} leaves, but the file has {counted(self.footer.num_columns, 'column')}"
+                f"the schema has {counted(num_leaves, 'leaf', 'leaves')}, but the file has "
+                f"{counted(self.footer.num_columns, 'column')}"
             )
 
     @property

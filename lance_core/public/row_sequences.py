@@ -21,6 +21,7 @@ from lance_core.proto import pb_rowids
 from lance_core.public.json_document import byte_string, parse_value
 from lance_core.table.row_id_segments import encode_segment
 from lance_core.table.row_id_sequence import RowIdSequence as RowIdSequenceRecord
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -208,7 +209,7 @@ def _numbers(row_ids: Any) -> npt.NDArray[np.uint64]:
         if not pa.types.is_integer(row_ids.type):
             raise InvalidTypeError(f"row ids must be integers, found {row_ids.type}", argument="row_ids")
         if row_ids.null_count:
-            raise InvalidInputError(f"row ids must not be null, found {row_ids.null_count} nulls")
+            raise InvalidInputError(f"row ids must not be null, found {counted(row_ids.null_count, 'null')}")
         try:
             numbers: npt.NDArray[np.uint64] = row_ids.cast(pa.uint64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid as error:

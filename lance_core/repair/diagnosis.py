@@ -152,7 +152,7 @@ class _Line:
             yield self._ages.found(
                 ProblemKind.MIXED_NAMES,
                 self._branch,
-                f"({old} of {len(named)} manifests have V1 names)",
+                f"(manifests with V1 names: {old} of {len(named)})",
                 files,
                 external or self._changing(files),
             )

@@ -96,8 +96,7 @@ class FragmentReader(RowReader):
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
                 f"fragment {self.fragment_id} has {counted(self._fragment.physical_rows, 'row')}, but "
-                f"{num_deleted} are recorded "
-                "as deleted"
+                f"{counted(num_deleted, 'deleted row')}"
             )
         return self._fragment.physical_rows - num_deleted
 

@@ -28,6 +28,7 @@ from lance_core.scan.distances import Metric, compute_type
 from lance_core.schema.extension_types import storage_array
 from lance_core.schema.field import Field, Schema, trail_of
 from lance_core.schema.logical_types import arrow_type
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,8 +109,8 @@ class NearestQuery:
         vectors, is_nested = _query_vectors(given["q"])
         if vectors.shape[1] != vector_type.list_size:
             raise InvalidInputError(
-                f"nearest: column {column!r} has vectors of {vector_type.list_size} elements, but the query has "
-                f"{vectors.shape[1]}"
+                f"nearest: column {column!r} has vectors of {counted(vector_type.list_size, 'element')}, but the "
+                f"query has {vectors.shape[1]}"
             )
         queries = _converted(vectors, element)
         _check_index_arguments(given)

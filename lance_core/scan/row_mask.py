@@ -102,7 +102,7 @@ def _parsed(name: str, given: object) -> _RowSet:
             upper, size = struct.unpack_from("<II", data, position)
             position += 8
             if position + size > len(data):
-                raise ValueError(f"a bitmap has {counted(size, 'byte')}, but only {len(data) - position} are left")
+                raise ValueError(f"expected a bitmap of {counted(size, 'byte')}, found {len(data) - position}")
             bitmap = BitMap.deserialize(bytes(data[position : position + size])) if size else None
             found[upper] = None if bitmap is None else np.array(bitmap.to_array(), np.uint32)
             position += size

@@ -71,7 +71,7 @@ def place_moved_rows(
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
-            f"a new fragment has {len(given)} row ids for {counted(num_rows, 'row')}",
+            f"a new fragment has {counted(len(given), 'row id')} for {counted(num_rows, 'row')}",
             expected=num_rows,
             found=len(given),
         )

@@ -80,7 +80,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
     bitmaps = overlay.field_coverage.offset_bitmaps
     if len(bitmaps) != len(overlay.data_file.fields):
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverage bitmaps for "
+            f"{what}: overlay {overlay.data_file.path} has {counted(len(bitmaps), 'coverage bitmap')} for "
             f"{counted(len(overlay.data_file.fields), 'field')}",
             path=overlay.data_file.path,
         )

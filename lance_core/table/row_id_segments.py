@@ -134,7 +134,8 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
         raise CorruptDataError(
-            f"{what}: a bitmap of {counted(len(bitmap) * 8, 'bit')} does not match a range of {num_slots} numbers"
+            f"{what}: a bitmap of {counted(len(bitmap) * 8, 'bit')} does not match a range of "
+            f"{counted(num_slots, 'number')}"
         )
     return MaskedIds(start, bitmap) if bitmap.any() else None
 

@@ -84,7 +84,8 @@ class RowIdSequence:
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} row ids, but the fragment has {counted(num_rows, 'row')}",
+                f"{what}: a sequence has {counted(len(self), 'row id')}, but the fragment has "
+                f"{counted(num_rows, 'row')}",
                 expected=num_rows,
                 found=len(self),
             )

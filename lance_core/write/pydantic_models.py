@@ -160,7 +160,7 @@ def models_to_table(models: object, model_class: type[BaseModel], schema: pa.Sch
     for position, model in enumerate(models):
         if type(model) is not model_class:
             raise InvalidTypeError(
-                f"data[{position}] must be a {model_class.__name__}, and not an instance of a subclass; "
+                f"data[{position}] must be of type {model_class.__name__}, and not an instance of a subclass; "
                 f"found {type(model).__name__}",
                 argument="data",
             )

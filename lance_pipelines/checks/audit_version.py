@@ -10,6 +10,7 @@ from lance_core.errors import InvalidInputError
 from lance_pipelines.checks.evaluation import evaluate_checks, version_of_this_run
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, required_publishing
 from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import PromoteConfig, dataset_uri, is_dry_run
@@ -116,8 +117,8 @@ def _passed_checks(
     if failed:
         stays = "does not exist yet" if published is None else f"still refers to version {published}"
         raise InvalidInputError(
-            f"{uri}: version {version} is not published, because it failed {len(failed)} of {len(required)} checks "
-            f"({'; '.join(failed)}); tag {settings.tag} {stays}",
+            f"{uri}: version {version} is not published, because it failed {len(failed)} of "
+            f"{amount(len(required), 'check')} ({'; '.join(failed)}); tag {settings.tag} {stays}",
             uri=uri,
             version=version,
             tag=settings.tag,

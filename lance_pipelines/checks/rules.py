@@ -215,7 +215,7 @@ def _check_key_unique(subject: CheckedVersion) -> Finding:
     result = find_duplicates(subject.dataset, key, subject.report)
     facts = {"duplicates": result.surplus_rows, "rows_examined": result.rows_examined}
     if not result.surplus_rows:
-        text = f"no two of {amount(result.rows_examined, 'row')} have the same key ({_names(key)})"
+        text = f"no duplicate keys ({_names(key)}) in {amount(result.rows_examined, 'row')}"
         return Finding(passed=True, text=text, facts=facts)
     examples = "; ".join(
         f"{example.values} in {amount(example.num_rows, 'row')} "

@@ -213,7 +213,7 @@ def test_the_checks_page_shows_the_result_of_each_check(walk: Walk) -> None:
     assert "Checks (8)" in lines
     assert {"rows", "fragments", "deletions", "schema", "key_nulls", "key_unique", "orphans", "verify"} <= set(lines)
     assert lines.count("Succeeded") == 8
-    assert "no two of 400 rows have the same key (trip_id)" in lines
+    assert "no duplicate keys (trip_id) in 400 rows" in lines
 
 
 def test_the_partitions_page_shows_which_days_exist_and_what_the_last_run_replaced(walk: Walk) -> None:

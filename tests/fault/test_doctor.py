@@ -148,7 +148,7 @@ def test_an_interrupted_migration_is_found_and_finished(tmp_path: Path) -> None:
     _append(uri)
     _dies("unlink", "_versions/1.manifest", lance_core.migrate_manifest_paths_v2, after=True)(uri)
     (found,) = _found(uri)
-    assert (found.kind, found.place) == (ProblemKind.MIXED_NAMES, "(1 of 2 manifests have V1 names)")
+    assert (found.kind, found.place) == (ProblemKind.MIXED_NAMES, "(manifests with V1 names: 1 of 2)")
     _mended(uri)
     assert lance.dataset(uri).count_rows() == lance_core.dataset(uri).count_rows() == 6
 

@@ -116,7 +116,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> Encod
     if not isinstance(block, FixedSizeListBlock) or values_per_chunk * block.dimension % 8:
         raise InternalError(
             "fixed_size_list: expected a FixedSizeListBlock and a multiple of 8 items per chunk, found "
-            f"{type(block).__name__} and {values_per_chunk} lists per chunk"
+            f"{type(block).__name__} and {counted(values_per_chunk, 'list')} per chunk"
         )
     items_per_chunk = values_per_chunk * block.dimension
     items = encoder.mini_block(_item_arm(block), block.items, items_per_chunk)

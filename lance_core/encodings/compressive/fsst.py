@@ -132,7 +132,7 @@ def _expand(messages: Sequence[pb21.Fsst], num_values: Sequence[int], block: Dat
     if not isinstance(block, VariableWidthBlock):
         raise CorruptDataError("fsst: the compressed values do not have variable width")
     if len(messages) > 1 and sum(num_values) != block.num_values:
-        raise InternalError(f"fsst: {block.num_values} values were decoded, expected {sum(num_values)}")
+        raise InternalError(f"fsst: decoded {counted(block.num_values, 'value')}, expected {sum(num_values)}")
     tables = [_parsed(message) for message in messages]
     if not all(table.is_compressed for table in tables):
         return block

@@ -167,7 +167,8 @@ class FullZipState:
         entry = self.form.fixed_bytes
         if entry == 0 or len(chosen) % entry:
             raise CorruptDataError(
-                f"rows of {len(chosen)} bytes in total cannot be divided into entries of {counted(entry, 'byte')}"
+                f"rows of {counted(len(chosen), 'byte')} in total cannot be divided into entries of "
+                f"{counted(entry, 'byte')}"
             )
         return self._split_even(chosen.reshape(-1, entry))
 
@@ -227,8 +228,8 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
             raise CorruptDataError(
-                f"the levels of a full-zip page contain {int(starts.sum())} row starts; expected {num_rows}, "
-                "the first of them at the first level"
+                f"the levels of a full-zip page contain {counted(int(starts.sum()), 'row start')}; expected "
+                f"{num_rows}, the first of them at the first level"
             )
     if num_visible != block.num_values:
         raise CorruptDataError(

@@ -17,6 +17,7 @@ from lance_core.encodings.compressive.out_of_line_bitpacking import encode_block
 from lance_core.encodings.compressive.rle import encode_runs
 from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES
 from lance_core.errors import CorruptDataError
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,4 +109,6 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
             f"a definition level is greater than {layers.max_definition}, the maximum for the layers"
         )
     if repetition is not None and definition is not None and len(repetition) != len(definition):
-        raise CorruptDataError(f"found {len(repetition)} repetition levels, but {len(definition)} definition levels")
+        raise CorruptDataError(
+            f"found {counted(len(repetition), 'repetition level')}, but {counted(len(definition), 'definition level')}"
+        )

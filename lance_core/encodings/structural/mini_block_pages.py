@@ -329,7 +329,7 @@ class MiniBlockState:
         block = self._values(directory, picks)
         if block.num_values != len(picks.slots):
             raise CorruptDataError(
-                f"expected {len(picks.slots)} requested values in the chunks, found {block.num_values}"
+                f"expected {counted(len(picks.slots), 'requested value')} in the chunks, found {block.num_values}"
             )
         return self._resolved(block)
 

@@ -22,6 +22,7 @@ from lance_core.encodings.v2_0.fixed_size_list import items_of
 from lance_core.encodings.v2_0.flat import fixed_width_array
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.proto import pb20
+from lance_core.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def _decode(
         raise wrong_type("packed_struct", dtype)
     members = [dtype.field(index) for index in range(dtype.num_fields)]
     if len(message.inner) != len(members):
-        raise CorruptDataError(f"found {len(message.inner)} packed members in a column of type {dtype}")
+        raise CorruptDataError(f"found {counted(len(message.inner), 'packed member')} in a column of type {dtype}")
     if not all(is_packable(member.type) for member in members):
         raise wrong_type("packed_struct", dtype)
     widths = [bits_per_row(member.type) // 8 for member in members]

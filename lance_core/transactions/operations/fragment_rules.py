@@ -145,8 +145,9 @@ def check_file(
     num_indices = 0 if file.file_version.is_legacy else len(file.field_ids)
     if len(file.column_indices) != num_indices:
         raise InvalidInputError(
-            f"{what} lists {counted(len(file.field_ids), 'field')} and {len(file.column_indices)} column indices, "
-            f"expected {num_indices} column indices",
+            f"{what} lists {counted(len(file.field_ids), 'field')} and "
+            f"{counted(len(file.column_indices), 'column index', 'column indices')}; expected "
+            f"{counted(num_indices, 'column index', 'column indices')}",
             path=file.path,
         )
     if not file.file_version.mixes_with(file_version):

@@ -110,7 +110,7 @@ def test_key_nulls_check_names_the_column_and_the_first_row(uri) -> None:
 
 
 def test_key_unique_check_names_the_repeated_key_and_its_rows(uri) -> None:
-    assert check("key_unique", uri) == (True, "no two of 4 rows have the same key (id)")
+    assert check("key_unique", uri) == (True, "no duplicate keys (id) in 4 rows")
     lance_core.write_dataset(pa.table({"id": [2]}), uri, mode="append")
     passed, text = check("key_unique", uri)
     assert not passed

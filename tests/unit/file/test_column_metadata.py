@@ -61,7 +61,7 @@ def test_misplaced_page_buffers_raise_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match=r"buffer 1 is at \[128, 152\), but the data ends at 128"):
         _parse(message)
     del message.pages[0].buffer_sizes[1]
-    with pytest.raises(CorruptDataError, match="2 buffer offsets but 1 buffer sizes"):
+    with pytest.raises(CorruptDataError, match="2 buffer offsets but 1 buffer size"):
         _parse(message)
 
 

@@ -41,7 +41,7 @@ def _with(**values: object) -> Fragment:
         (_with(inline_row_ids=b"x"), "row ids"),
         (_with(overlays=[{}]), "overlays"),
         (fragment(field_ids=(0, 0)), "lists a field twice"),
-        (fragment(column_indices=(0,)), "2 fields and 1 column indices"),
+        (fragment(column_indices=(0,)), "2 fields and 1 column index; expected 2 column indices"),
         (fragment(column_indices=()), "2 fields and 0 column indices"),
         (Fragment.of([data_file(), data_file()], physical_rows=1), "field 0 is stored in two data files"),
         (
