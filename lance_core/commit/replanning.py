@@ -165,23 +165,30 @@ class Attempts:
         dataset: a handle to the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
         policy: the limits on retries after a conflict.
+        is_idempotent: as for :class:`Replanning`.
 
     Raises:
         InvalidInputError: a limit is negative.
         DatasetNotFoundError: the dataset no longer exists.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: a limit is reached, and the outcome of one of the attempts is unknown.
     """
 
-    def __init__(self, dataset: Handle, change: str, policy: RetryPolicy) -> None:
+    def __init__(self, dataset: Handle, change: str, policy: RetryPolicy, *, is_idempotent: bool = False) -> None:
         """Start the time limit."""
         policy.check()
         self._dataset = dataset
-        self._replanning = Replanning(dataset.view, change, policy)
+        self._replanning = Replanning(dataset.view, change, policy, is_idempotent=is_idempotent)
 
     @property
     def number(self) -> int:
         """The number of attempts so far."""
         return self._replanning.number
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether the outcome of an earlier attempt is unknown."""
+        return self._replanning.unknown is not None
 
     def __enter__(self) -> None:
         """Start an attempt, and move the handle to the version to plan on."""

@@ -130,6 +130,16 @@ class DeleteTasks:
             self.planner.add(found.deletes)
             self._changed |= {fragment.id: fragment for fragment in found.changed}
 
+    def num_rows(self, dataset: Handle) -> int:
+        """Return the number of rows to delete from the version of a handle; what has not been searched is searched now.
+
+        Raises:
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+            NotSupportedError: a part of the predicate is not supported.
+        """
+        view = dataset.view
+        return self.planner.plan(view, view.fragments).rows_deleted
+
     def take_changed(self) -> dict[int, Fragment]:
         """Return the fragments with the deletion files that tasks have written, keyed by id, for one commit only.
 

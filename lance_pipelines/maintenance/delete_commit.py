@@ -172,7 +172,12 @@ def commit_delete(
         if not is_reviewed:
             raise
         raise _changed_since_review(planned) from error
-    return _report(planned, dataset, policy, deleted.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    version = deleted.version
+    if deleted.attempts > 1:
+        # A repetition that found no rows created no version: an earlier attempt had deleted them.
+        dataset.checkout_latest()
+        version = _find_commit(planned, dataset) or version
+    return _report(planned, dataset, policy, version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
 def _reviewed_version(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> lance_core.LanceDataset:

@@ -24,7 +24,10 @@ from lance_core.errors import (
     StorageError,
     TooMuchWriteContentionError,
 )
+from lance_core.io.object_store import PutOutcome
 from lance_core.metadata import ColumnTasks
+from lance_core.table.paths import ManifestName
+from lance_core.table.version_log import VersionLog
 from lance_pipelines.spark import leftovers
 from lance_pipelines.spark.verbs import (
     add_columns,
@@ -319,6 +322,27 @@ def test_update_after_a_conflict_repeats_only_changed_fragments(
     assert {number for number, row in found.items() if row["word"] == "ours"} == {12, 33, 55}
     assert found[12]["day"] == "theirs"
     assert data_files(uri) == used_files(uri)
+
+
+def test_delete_that_another_writer_immediately_builds_on_is_repeated(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(uri)
+    create = VersionLog.create
+
+    def create_and_update(log: VersionLog, name: ManifestName, data: bytes, *more: Any) -> PutOutcome:
+        monkeypatch.undo()
+        outcome = create(log, name, data, *more)
+        # It moves a row of the same fragment, so that it is unknown whether it was built on the delete.
+        lance.dataset(uri).update({"day": "'theirs'"}, "id = 13")
+        return outcome
+
+    monkeypatch.setattr(VersionLog, "create", create_and_update)
+    done = delete(spark, uri, "id IN (12, 14)")
+    assert (done.attempts, done.num_deleted_rows, done.version) == (2, 2, 4)
+    found = {row["id"]: row["day"] for row in content(uri)[0]}
+    assert found.keys() == {*range(ROWS)} - {7, 8, 12, 14}
+    assert found[13] == "theirs"
 
 
 @pytest.mark.slow

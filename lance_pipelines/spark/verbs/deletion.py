@@ -1,6 +1,7 @@
 """Deletes the rows that match a predicate: tasks find them, and write the deletion files.
 
-After a conflict, only fragments that have changed are searched again. Concurrent deletes of other rows are merged.
+After a conflict, only fragments that have changed are searched again. Concurrent deletes of other rows are merged. As
+in ``LanceDataset.delete``, a delete is also repeated if it is unknown whether newer versions were built on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Deleted:
     """The result of a delete.
 
     Attributes:
-        version: the version that the delete created; if it created none, the version in which no row matched.
+        version: the version that the delete created; if it created none, the version in which no row matched. The same
+            applies to the last repetition of a delete.
         num_deleted_rows: number of deleted rows.
         attempts: number of times that the delete was planned.
     """
@@ -65,28 +67,30 @@ def delete(
         InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
         DatasetNotFoundError: the table does not exist.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
-        CommitOutcomeUnknownError: it could not be determined whether the version was created; nothing was deleted.
+        CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
         StorageError: a storage operation failed, or workers exited repeatedly.
     """
     dataset = opened(dataset, storage_options)
     tasks = DeleteTasks(predicate)
     tasks.searches(dataset)  # refuses an invalid predicate at once
-    with TableChange(session, dataset, "delete", retries=retries) as change:
+    num_found = 0
+    with TableChange(session, dataset, "delete", retries=retries, is_idempotent=True) as change:
         for attempt in change.attempts():
             with attempt:
                 tasks.add(change.run(search_rows, tasks.searches(dataset, change.parallelism())))
+                is_repeated = change.may_be_committed
+                num_before, num_found = num_found, tasks.num_rows(dataset)
                 deleted = commit_delete(
                     dataset,
                     tasks,
-                    only_if_found=only_if_found,
+                    only_if_found=only_if_found or is_repeated,
                     properties=properties,
                     transaction_uuid=transaction_uuid,
                     progress=change.progress(),
                 )
                 break
-        return Deleted(
-            version=deleted.version, num_deleted_rows=deleted.plan.rows_deleted, attempts=change.num_attempts
-        )
+        num_deleted = num_found or (num_before if is_repeated else 0)
+        return Deleted(version=deleted.version, num_deleted_rows=num_deleted, attempts=change.num_attempts)
 
 
 def search_rows(dataset: lance_core.LanceDataset, task: DeleteSearch) -> FoundRows:

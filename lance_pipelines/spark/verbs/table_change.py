@@ -75,16 +75,24 @@ class TableChange:
             to the new version.
         name: what changes the table, for messages ("upsert").
         retries: how often the change is planned again after a conflict with another writer.
+        is_idempotent: whether committing the change twice has the effect of committing it once, later. Such a change is
+            also planned again if it is unknown whether newer versions were built on the version that it created.
 
     Attributes:
         file_token: 16 hexadecimal digits with which the name of every new data file ends.
     """
 
     def __init__(
-        self, session: SparkSession, dataset: lance_core.LanceDataset, name: str, *, retries: int = RETRIES
+        self,
+        session: SparkSession,
+        dataset: lance_core.LanceDataset,
+        name: str,
+        *,
+        retries: int = RETRIES,
+        is_idempotent: bool = False,
     ) -> None:
         """Initialize without reading or writing anything."""
-        self._attempts = Attempts(dataset, name, RetryPolicy(retries, _RETRY_TIMEOUT))
+        self._attempts = Attempts(dataset, name, RetryPolicy(retries, _RETRY_TIMEOUT), is_idempotent=is_idempotent)
         self.file_token = secrets.token_hex(8)
         self._session = session
         self._dataset = dataset
@@ -108,6 +116,11 @@ class TableChange:
     def num_attempts(self) -> int:
         """The number of attempts so far."""
         return self._attempts.number
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether the outcome of an earlier attempt is unknown."""
+        return self._attempts.may_be_committed
 
     def attempts(self) -> Iterator[Attempts]:
         """Yield the context manager of each attempt; conflicts are suppressed, except in the last attempt."""

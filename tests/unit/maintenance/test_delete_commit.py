@@ -14,6 +14,9 @@ import pytest
 import lance_core
 from lance_core.delete import delete
 from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.paths import ManifestName
+from lance_core.table.version_log import VersionLog
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
@@ -67,6 +70,26 @@ def test_committed_delete_removes_and_reports_its_rows(uri) -> None:
     assert report.summary() == f"{uri} version 4: 12 rows deleted where id < 12; 18 rows remaining in 2 fragments"
     properties = lance_core.dataset(uri).read_transaction(4).transaction_properties
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == ("run", "step")
+
+
+def test_delete_that_another_writer_immediately_builds_on_is_reported_with_its_own_version(
+    uri, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_fragments(uri, 1)
+    create = VersionLog.create
+
+    def create_and_update(log: VersionLog, name: ManifestName, data: bytes, *more: Any) -> PutOutcome:
+        monkeypatch.undo()
+        outcome = create(log, name, data, *more)
+        # It moves a row of the same fragment, so that it is unknown whether it was built on the delete.
+        lance.dataset(uri).update({"id": "70"}, where="id = 7")
+        return outcome
+
+    planned = plan(uri, "id = 1")
+    monkeypatch.setattr(VersionLog, "create", create_and_update)
+    report = commit_delete(planned, POLICY)
+    assert (report.version, report.rows_deleted, report.attempts) == (2, 1, 2)
+    assert ids(uri) == [0, 2, 3, 4, 5, 6, 8, 9, 70]
 
 
 def test_repeated_delete_keeps_rows_written_since_the_first_delete(uri) -> None:
