@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
-from lance_core.errors import RetryableCommitConflictError
+from lance_core.errors import RetryableCommitConflictError, VersionNotFoundError
 from lance_core.metadata import MAY_CHANGE_ROWS, commit_transaction
 from lance_pipelines.maintenance.effect import Contents, Effect
 from lance_pipelines.maintenance.plan_table import amount
@@ -83,7 +83,8 @@ def commit_restore(planned: PlannedRestore, *, storage_options: dict[str, str] |
 
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
-        VersionNotFoundError: the version to restore, or one committed after the plan was made, no longer exists.
+        VersionNotFoundError: the version to restore, or one committed after the plan was made, no longer exists, or the
+            dataset was replaced.
         RetryableCommitConflictError: rows were changed since the plan was made; nothing was restored.
         CommitOutcomeUnknownError: it is unknown whether the version was created.
         StorageError: a storage operation failed.
@@ -115,6 +116,13 @@ def commit_restore(planned: PlannedRestore, *, storage_options: dict[str, str] |
 
 def _find_commit(planned: PlannedRestore, dataset: lance_core.LanceDataset) -> int | None:
     """Return the version of an earlier attempt; None if there is none. Fail if rows may have changed since the plan."""
+    if dataset.version < planned.read_version:
+        raise VersionNotFoundError(
+            f"{planned.uri}: the latest version is {dataset.version}, but the restore of version {planned.version} was "
+            f"planned on version {planned.read_version}, so the dataset was replaced; nothing was restored",
+            uri=planned.uri,
+            version=planned.read_version,
+        )
     for version in range(planned.read_version + 1, dataset.version + 1):
         transaction = dataset.read_transaction(version)
         if transaction is not None and transaction.uuid == planned.restore_id:

@@ -82,7 +82,7 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
         VersionNotFoundError: the checked version no longer exists.
-        RefConflictError: the version was configured, and the tag was moved since the plan was made.
+        RefConflictError: the version was configured, and the tag was moved or deleted since the plan was made.
         InvalidRefError: the tag refers to a version that does not exist, or to one of another branch.
         StorageError: a storage operation failed.
     """
@@ -95,7 +95,7 @@ def move_tag(planned: PlannedPromotion, *, storage_options: dict[str, str] | Non
             version=planned.version,
         )
     found = tagged_version(dataset, planned.tag)
-    if found is None:
+    if found is None and not (planned.is_explicit and planned.published):
         # If another promotion creates the tag at this moment, it is moved from there.
         with suppress(RefAlreadyExistsError):
             dataset.tags.create(planned.tag)

@@ -306,6 +306,17 @@ def test_a_tag_that_was_moved_since_the_plan_is_not_moved_back(three_versions) -
     assert tagged(three_versions) == 3
 
 
+def test_a_tag_that_was_deleted_since_the_plan_is_created_again_only_for_the_latest_version(three_versions) -> None:
+    move_tag(plan(three_versions, 2))
+    requested = plan(three_versions, 1, published=2, is_explicit=True)
+    lance_core.dataset(three_versions).tags.delete("prod")
+    with pytest.raises(RefConflictError, match="tag prod was deleted after the promotion of version 1 was planned"):
+        move_tag(requested)
+    assert tagged(three_versions) is None
+    assert move_tag(plan(three_versions, 3, published=2)).has_changed
+    assert tagged(three_versions) == 3
+
+
 def test_a_planned_version_is_not_published_after_its_dataset_was_recreated(three_versions, tmp_path) -> None:
     planned = plan(three_versions, 2)
     lance_core.LanceDataset.drop(three_versions)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import RetryableCommitConflictError
+from lance_core.errors import RetryableCommitConflictError, VersionNotFoundError
 from lance_pipelines import DatasetDeclaration, build_definitions
 from lance_pipelines.jobs import operation_config
 from lance_pipelines.maintenance.restore_commit import commit_restore
@@ -113,6 +113,16 @@ def test_a_restore_is_refused_if_rows_were_changed_since_its_plan(uri) -> None:
     ):
         commit_restore(planned(uri))
     assert ids(uri) == [0, 1, 2, 3]
+
+
+def test_a_restore_is_refused_if_the_dataset_was_recreated_since_its_plan(uri) -> None:
+    plan = planned(uri)
+    lance_core.LanceDataset.drop(uri)
+    for number in (7, 8):
+        append(uri, number)
+    with pytest.raises(VersionNotFoundError, match=r"the latest version is 2, but the restore .* planned on version 3"):
+        commit_restore(plan)
+    assert ids(uri) == [7, 8]
 
 
 def test_a_restore_is_not_refused_because_of_a_compaction(uri) -> None:
