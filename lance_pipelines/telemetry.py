@@ -101,10 +101,14 @@ class TelemetryHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Convert the event of a record; other records are ignored."""
         event = getattr(record, "dagster_event", None)
-        if isinstance(event, dg.DagsterEvent):
+        if not isinstance(event, dg.DagsterEvent):
+            return
+        try:
             telemetry = _telemetry()
             if telemetry is not None:
                 telemetry.convert(event, record)
+        except Exception as error:  # noqa: BLE001  # whatever OpenTelemetry raises must not make the run fail
+            _logger.warning("%s is not exported: %s: %s", event.event_type_value, type(error).__name__, error)
 
 
 @lru_cache(maxsize=1)
@@ -113,8 +117,7 @@ def _telemetry() -> _Telemetry | None:
     try:
         processor, reader = _exporters(os.environ)
         return None if processor is None and reader is None else _Telemetry(processor, reader)
-    except ValueError as error:
-        # An invalid value of one of OpenTelemetry's variables must not make runs fail.
+    except Exception as error:  # noqa: BLE001  # for an invalid variable, OpenTelemetry raises any kind of error
         _logger.warning("traces and metrics are not exported: %s", error)
         return None
 

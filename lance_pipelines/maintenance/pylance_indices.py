@@ -35,11 +35,12 @@ _PANICS: Final = "pyo3_runtime"
 def missing_extra() -> str:
     """Return why indices cannot be built in this environment; empty if pylance, which is not imported, is installed."""
     try:
-        is_installed = importlib.util.find_spec(_MODULE) is not None
+        spec = importlib.util.find_spec(_MODULE)
     except ValueError:
         # A module that was made unavailable has no spec.
-        is_installed = False
-    return "" if is_installed else _MISSING
+        spec = None
+    # Python also finds a directory of this name that contains no modules, but it has no origin.
+    return _MISSING if spec is None or spec.origin is None else ""
 
 
 class PylanceBranch:
@@ -55,15 +56,15 @@ class PylanceBranch:
         """Open the branch.
 
         Raises:
-            NotSupportedError: pylance is not installed.
+            NotSupportedError: pylance is not installed, cannot be imported, or is not a supported release.
             InvalidInputError: pylance rejects the location, the branch, or an option.
             StorageError: pylance cannot open the branch.
         """
         if missing_extra():
             raise NotSupportedError(_MISSING)
-        import lance
-
         with _typed_errors(f"cannot open branch {branch!r} of {uri}"):
+            import lance
+
             dataset = lance.dataset(uri, storage_options=storage_options)
             self._dataset = dataset.checkout_version((branch, None))
 
@@ -101,6 +102,10 @@ def _typed_errors(what: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
         raise InvalidInputError(f"{what}: {_one_line(error)}") from error
+    except (ImportError, AttributeError) as error:
+        raise NotSupportedError(
+            f"{what}: the installed pylance cannot be used: {_one_line(error)}; pip install 'lance-pipelines[pylance]'"
+        ) from error
     except (OSError, RuntimeError) as error:
         raise StorageError(f"{what}: {_one_line(error)}") from error
     except BaseException as error:

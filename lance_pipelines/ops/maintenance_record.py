@@ -79,7 +79,7 @@ def _write_history(declaration: DatasetDeclaration, entry: HistoryEntry, log: lo
     try:
         append_history(declaration.history, entry, declaration.resolved_storage_options())
     except LanceError as error:
-        log.warning("%s: the run is not recorded in the history %s: %s", declaration.name, declaration.history, error)
+        log.warning("%s: could not update the history %s: %s", declaration.name, declaration.history, error)
 
 
 def cpu_metadata() -> dict[str, dg.MetadataValue]:

@@ -250,7 +250,7 @@ def test_a_history_that_cannot_be_written_causes_a_warning_and_the_run_succeeds(
     assert materialized(result, MAINTENANCE)
     logs = logged.instance.all_logs(result.run_id)
     (warning,) = [entry.user_message for entry in logs if entry.level == logging.WARNING]
-    assert warning.startswith(f"events: the run is not recorded in the history {logged.history}: ")
+    assert warning.startswith(f"events: could not update the history {logged.history}: ")
     assert lance_core.dataset(logged.history).version == 1
 
 

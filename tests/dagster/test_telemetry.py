@@ -234,6 +234,26 @@ def test_an_invalid_setting_of_opentelemetry_causes_a_warning_and_nothing_is_exp
     assert record.getMessage() == "traces and metrics are not exported: schedule_delay_millis must be positive."
 
 
+@pytest.mark.parametrize("fails", ["exporter", "conversion"])
+def test_an_error_of_opentelemetry_causes_a_warning_and_the_run_succeeds(fails, monkeypatch, caplog, tmp_path) -> None:
+    if fails == "exporter":
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+        monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "no_such_provider")
+        expected = "traces and metrics are not exported: Requested component 'no_such_provider' not found"
+    else:
+        # A release whose spans have other arguments.
+        monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+        monkeypatch.setattr("opentelemetry.sdk.trace.ReadableSpan", lambda name: None)
+        expected = "STEP_SUCCESS is not exported: TypeError: "
+    telemetry._telemetry.cache_clear()
+    try:
+        with dg.DagsterInstance.ephemeral(settings=SETTINGS) as instance:
+            assert run(str(tmp_path / "events.lance"), instance, "ingest").success
+    finally:
+        telemetry._telemetry.cache_clear()
+    assert any(record.getMessage().startswith(expected) for record in caplog.records)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_installed", [False, True])
 def test_no_module_of_the_opentelemetry_sdk_is_imported_without_the_extra_or_an_environment_variable(
