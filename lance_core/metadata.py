@@ -18,7 +18,8 @@
   commits their results. :class:`DeleteTasks`, :class:`MergePlanner`, and :class:`ColumnTasks` do the same for a delete,
   a merge by keys, and new columns. :class:`Attempts` plans a change again after a conflict.
 * *Scans*: :func:`scan_row_range` reads a range of a fragment's rows, so that several processes can share a fragment.
-* *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a user-defined store.
+* *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a user-defined store;
+  :func:`recorded_uri` normalizes a URI.
 * *Indices*: :func:`index_coverage` tells which rows the indices of a version cover; :func:`branch_indices` moves
   indices that another program built on a branch.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
@@ -51,7 +52,7 @@ from lance_core.delete.plan import DeletePlan, DeletePlanner, FragmentDelete, pl
 from lance_core.errors import InvalidInputError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
-from lance_core.io.uri import register_store, resolve, unregister_store
+from lance_core.io.uri import recorded_uri, register_store, resolve, unregister_store
 from lance_core.merge_insert import staged_rows
 from lance_core.merge_insert.merge_tasks import (
     CommittedMerge,
@@ -179,6 +180,7 @@ __all__ = [
     "plan_delete",
     "plan_update",
     "read_transaction",
+    "recorded_uri",
     "register_store",
     "scan_row_range",
     "stored_field_ids",

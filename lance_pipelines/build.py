@@ -5,18 +5,21 @@ Each of the other Dagster modules covers one concept; a project can use any of t
 
 import gc
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import dagster as dg
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, LanceError
+from lance_core.metadata import recorded_uri
 from lance_pipelines.assets.fleet_asset import build_fleet_definitions
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
 from lance_pipelines.assets.maintenance_asset import build_maintenance_asset
 from lance_pipelines.assets.published_dataset import build_published_asset
 from lance_pipelines.checks.asset_checks import build_asset_checks
 from lance_pipelines.generated_names import check_names
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
+from lance_pipelines.ingest.sources import Options
 from lance_pipelines.jobs import build_check_jobs, build_ingest_jobs, build_maintenance_jobs, build_promotion_jobs
 from lance_pipelines.resources.messages import DEFAULT_MESSAGES, MESSAGES
 from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
@@ -68,8 +71,8 @@ def build_definitions(
             switch the sensors on for its dataset alone (``MaintenancePolicy.running``).
 
     Raises:
-        InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or equals the name
-            of a job or a step of another dataset, or the namespace is not an identifier.
+        InvalidInputError: two datasets have the same name, location, or checkpoint, a name is reserved by Python or
+            Dagster or equals the name of a job or a step of another dataset, or the namespace is not an identifier.
     """
     declared = tuple(declarations)
     shared = build_shared_definitions(
@@ -121,6 +124,7 @@ def build_shared_definitions(
         InvalidInputError: as for :func:`build_definitions`.
     """
     check_names(declared)
+    _check_locations(declared)
     if not namespace.isidentifier():
         raise InvalidInputError(
             f"invalid namespace {namespace!r}: expected letters, digits, and underscores, not beginning with a digit"
@@ -140,3 +144,44 @@ def build_shared_definitions(
     if not declared:
         return shared
     return dg.Definitions.merge(shared, build_fleet_definitions(declared, namespace=namespace))
+
+
+def _check_locations(declared: Sequence[DatasetDeclaration]) -> None:
+    """Reject two declarations of one table, and two streams with one checkpoint.
+
+    Raises:
+        InvalidInputError: two datasets have the same location or checkpoint; the message contains their keys.
+    """
+    tables: dict[tuple[object, ...], str] = {}
+    checkpoints: dict[tuple[object, ...], str] = {}
+    for declaration in declared:
+        key = "/".join(key_parts(declaration.key))
+        other = tables.setdefault(_place(declaration.uri, declaration.storage_options), key)
+        if other != key:
+            raise InvalidInputError(
+                f"datasets {other} and {key} have the same location, {declaration.uri}, so each would be maintained "
+                "without waiting for the runs of the other; declare this table only once",
+                uri=declaration.uri,
+            )
+        if declaration.checkpoint is None:
+            continue
+        other = checkpoints.setdefault(_place(declaration.checkpoint), key)
+        if other != key:
+            raise InvalidInputError(
+                f"datasets {other} and {key} have the same checkpoint, {declaration.checkpoint}, so each would lack "
+                "the rows that the other has ingested; give each stream a checkpoint of its own",
+                checkpoint=declaration.checkpoint,
+            )
+
+
+def _place(uri: str, storage_options: Options = MappingProxyType({})) -> tuple[object, ...]:
+    """Return a key that is the same for all names of a location.
+
+    URIs in an object store denote different places if the storage options differ, for example in the endpoint.
+    """
+    try:
+        place = recorded_uri(uri)
+    except LanceError:
+        # The runs of this dataset will fail; those of all others must not.
+        place = uri
+    return (place, *sorted(storage_options.items())) if "://" in place else (place,)

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
-from lance_pipelines.ingest.sources import FileSource, Source, SourceFormat, SqlSource
+from lance_pipelines.ingest.sources import FileSource, Source, SourceFormat, SqlSource, StreamSource
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["IngestConfig", "SourceConfig", "TargetConfig", "apply_config", "config_class", "declared_config"]
@@ -148,12 +148,15 @@ def apply_config(declaration: DatasetDeclaration, config: TargetConfig) -> Datas
     Raises:
         InvalidInputError: the combination is invalid; the message contains the dataset and the field.
     """
+    uri = _location(declaration.uri if config.uri is None else config.uri)
     try:
+        if isinstance(declaration.source, StreamSource) and declaration.source.checkpoint is not None:
+            _check_same_dataset(declaration, uri)
         return dataclasses.replace(
             declaration,
             source=_source(declaration.source, getattr(config, "source", None)),
             **_given(
-                uri=_location(declaration.uri if config.uri is None else config.uri),
+                uri=uri,
                 mode=WriteMode(config.mode.value) if config.mode else None,
                 schema_mode=SchemaMode(config.schema_mode.value) if config.schema_mode else None,
                 upsert_by=config.upsert_by,
@@ -165,6 +168,16 @@ def apply_config(declaration: DatasetDeclaration, config: TargetConfig) -> Datas
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+
+
+def _check_same_dataset(declaration: DatasetDeclaration, uri: str) -> None:
+    """Refuse another location for a stream whose checkpoint does not depend on the location."""
+    if uri != _location(declaration.uri):
+        raise InvalidInputError(
+            f"uri must not be {uri}: the checkpoint {declaration.checkpoint} records what {declaration.uri} has "
+            "ingested, so rows of this run would be missing there",
+            uri=uri,
+        )
 
 
 def _shown(source: Source | None) -> dict[str, Any] | None:

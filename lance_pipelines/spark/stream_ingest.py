@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import InternalError, LanceError, NotSupportedError
+from lance_core.errors import DatasetNotFoundError, InternalError, LanceError, NotSupportedError
 from lance_pipelines.ingest.declaration import required_source
 from lance_pipelines.ingest.sources import StreamSource
 from lance_pipelines.ingest.write_commit import commit_staged, transaction_properties
@@ -69,6 +69,7 @@ def ingest_available(
 
     Raises:
         NotSupportedError: the session is a Spark Connect session.
+        DatasetNotFoundError: the dataset was deleted, but not its checkpoint.
         LanceError: the source cannot be read, its rows do not fit the dataset, or a commit failed. Earlier
             micro-batches stay committed, and the next run continues after them.
     """
@@ -126,7 +127,7 @@ class _Sink:
         if query_id is None:
             raise InternalError("Spark has not passed the id of the streaming query to its micro-batch")
         rows = frame if self.source.sql is None else query_rows(frame.sparkSession, frame, self.source.sql)
-        self._create(rows)
+        self._create(rows, epoch)
         staged = self._stage(rows)
         if not staged.fragments:
             return
@@ -141,10 +142,18 @@ class _Sink:
         outcome = self._commit(staged)
         self.reports.append(report_write(staged, outcome, storage_options=self._storage_options))
 
-    def _create(self, rows: DataFrame) -> None:
+    def _create(self, rows: DataFrame, epoch: int) -> None:
         """Create the dataset without rows if it does not exist: its configuration records the micro-batches."""
-        if open_dataset(self.declaration.uri, self._storage_options) is None:
-            self._commit(self._stage(rows.limit(0)))
+        if open_dataset(self.declaration.uri, self._storage_options) is not None:
+            return
+        if epoch:
+            # The first micro-batch always creates the dataset.
+            raise DatasetNotFoundError(
+                f"no dataset exists at {self.declaration.uri}, but the checkpoint {self.declaration.checkpoint} "
+                "records that its stream was ingested; to ingest the stream from its beginning, delete the checkpoint",
+                uri=self.declaration.uri,
+            )
+        self._commit(self._stage(rows.limit(0)))
 
     def _stage(self, rows: DataFrame) -> StagedWrite:
         return stage_frame(self.declaration, rows, run_id=self.run_id, step_key=self.step_key).staged

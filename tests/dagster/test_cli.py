@@ -62,7 +62,7 @@ def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
             declarations=[
                 DatasetDeclaration(
                     key=name,
-                    uri=uri,
+                    uri=uri if name == names[0] else f"{uri}-{name}",
                     source=FileSource(format=SourceFormat.ENVIRONMENT),
                     checks=CheckSettings(**settings),
                 )
@@ -185,7 +185,7 @@ def test_a_command_requires_a_dataset_name_when_several_are_declared(module, uri
     assert done.exit_code == 1
     expected = "FAILED compact: several datasets are declared; choose one with --dataset: events, trips\n"
     assert done.stderr == expected
-    assert run("compact", "--dataset", "trips", "-m", name).stdout.startswith("trips: ")
+    assert run("compact", "--dataset", "trips", "--uri", uri, "-m", name).stdout.startswith("trips: ")
     done = run("compact", "--dataset", "drips", "-m", name)
     expected = "dataset 'drips' is not declared, or has no job for compact; expected one of: events, trips"
     assert done.stderr == f"FAILED compact: {expected}\n"

@@ -451,7 +451,7 @@ def test_datasets_in_several_files_share_sensors_and_keep_their_source_locations
     project.add("lake/two", other("lake/a"), other("lake/b", deps=["trips"]))
     project.add(
         "many",
-        {**MINIMAL, "datasets": [{"key": "x"}, {"key": "y"}]},
+        {**MINIMAL, "datasets": [{"key": key, "uri": f"/lake/{key}.lance"} for key in "xy"]},
     )
     defs = project.load()
     dg.Definitions.validate_loadable(defs)

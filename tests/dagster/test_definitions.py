@@ -187,6 +187,35 @@ def test_definitions_of_many_datasets_are_excluded_from_garbage_collection() -> 
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("/lake/t.lance", "file:///lake/x/../t.lance/"),
+        ("s3://lake/t.lance", "s3a://lake/t.lance/"),
+        ("s3://lake/t.lance", "s3+ddb://lake/t.lance?ddbTableName=versions"),
+    ],
+)
+def test_two_datasets_with_the_same_location_are_refused(first, second) -> None:
+    declared = [DatasetDeclaration(key=key, uri=uri) for key, uri in (("lake/a", first), ("b", second))]
+    with pytest.raises(
+        InvalidInputError, match=f"datasets lake/a and b have the same location, {re.escape(second)}, so"
+    ):
+        build_definitions(declared)
+
+
+def test_two_streams_with_the_same_checkpoint_are_refused() -> None:
+    sources = [StreamSource(format="lance", path="/in", checkpoint=f"/points{end}") for end in ("", "/")]
+    declared = [DatasetDeclaration(key=f"k{n}", uri=f"s3://lake/{n}", source=each) for n, each in enumerate(sources)]
+    with pytest.raises(InvalidInputError, match="datasets k0 and k1 have the same checkpoint, /points/, so each would"):
+        build_definitions(declared)
+
+
+def test_two_datasets_with_the_same_uri_in_different_stores_are_accepted() -> None:
+    stores = {"a": {"aws_endpoint": "http://one"}, "b": {"aws_endpoint": "http://two"}}
+    declared = [DatasetDeclaration(key=key, uri="s3://t", storage_options=options) for key, options in stores.items()]
+    dg.Definitions.validate_loadable(build_definitions(declared))
+
+
 def test_a_project_without_datasets_loads() -> None:
     defs = build_definitions([])
     dg.Definitions.validate_loadable(defs)

@@ -11,8 +11,8 @@ from dagster._core.system_config.objects import ResolvedRunConfig
 from lance_core.errors import InvalidInputError
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
-from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
+from lance_pipelines.ingest.sources import FileSource, SourceFormat, StreamSource
+from lance_pipelines.ops.ingest_config import IngestConfig, TargetConfig, apply_config
 
 TRIPS = DatasetDeclaration(
     key="trips",
@@ -49,6 +49,18 @@ def test_the_schema_mode_of_a_run_replaces_the_declared_one() -> None:
     assert applied(mode="overwrite", schema_mode="error").effective_schema_mode is SchemaMode.ERROR
     with pytest.raises(InvalidInputError, match=r"run configuration of trips: .*schema_mode overwrite requires mode"):
         applied(schema_mode="overwrite")
+
+
+def test_another_dataset_is_refused_for_a_stream_with_a_declared_checkpoint() -> None:
+    def changed(checkpoint: str | None, uri: str) -> str | None:
+        source = StreamSource(format="lance", path="/in", checkpoint=checkpoint)
+        declared = DatasetDeclaration(key="events", uri="/lake/events.lance", source=source)
+        return apply_config(declared, TargetConfig(uri=uri)).checkpoint
+
+    with pytest.raises(InvalidInputError, match=r"uri must not be /other\.lance: the checkpoint /points records what"):
+        changed("/points", "/other.lance")
+    assert changed("/points", "/lake/events.lance") == "/points"
+    assert changed(None, "/other.lance") == "/other.lance.checkpoint"
 
 
 def test_a_relative_uri_is_resolved_against_the_working_directory() -> None:

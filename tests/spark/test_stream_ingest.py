@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_core
-from lance_core.errors import InvalidInputError, LanceError
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import StreamSource
 from lance_pipelines.ingest.write_report import WriteReport
@@ -148,6 +150,22 @@ def test_stream_adds_columns_if_the_schema_mode_allows_it(landing) -> None:
 
 
 @pytest.mark.slow
+def test_stream_is_not_continued_after_its_dataset_was_deleted_without_its_checkpoint(landing) -> None:
+    landing.arrive({"id": 1, "name": "a"})
+    landing.ingest()
+    lance_core.LanceDataset.drop(landing.uri)
+    landing.arrive({"id": 2, "name": "b"})
+    with pytest.raises(
+        DatasetNotFoundError, match=r"no dataset exists at .*, but the checkpoint .*\.checkpoint records"
+    ):
+        landing.ingest()
+    assert not Path(landing.uri).exists()
+    shutil.rmtree(f"{landing.uri}.checkpoint")
+    landing.ingest()
+    assert landing.rows() == {1: "a", 2: "b"}
+
+
+@pytest.mark.slow
 def test_stream_of_a_lance_table_follows_its_appends(tmp_path: Path, spark: SparkSession) -> None:
     source, uri = str(tmp_path / "source.lance"), str(tmp_path / "copy.lance")
     declaration = DatasetDeclaration(key="copy", uri=uri, source=StreamSource(format="lance", path=source))
@@ -157,6 +175,22 @@ def test_stream_of_a_lance_table_follows_its_appends(tmp_path: Path, spark: Spar
     lance_core.dataset(source).optimize.compact_files()
     assert ingest_available(declaration, spark, run_id="run", step_key="step").rows_written == 1
     assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_stream_of_a_lance_table_is_not_continued_with_another_table(tmp_path: Path, spark: SparkSession) -> None:
+    source, other = str(tmp_path / "source.lance"), str(tmp_path / "other.lance")
+    for number in range(3):
+        lance_core.write_dataset(pa.table({"id": [number]}), source, mode="append")
+        lance_core.write_dataset(pa.table({"id": [10 + number]}), other, mode="append")
+    declaration = DatasetDeclaration(
+        key="copy", uri=str(tmp_path / "copy.lance"), source=StreamSource(format="lance", path=source)
+    )
+    ingest_available(declaration, spark, run_id="run", step_key="step")
+    lance_core.write_dataset(pa.table({"id": [20]}), other, mode="append")
+    changed = dataclasses.replace(declaration, source=StreamSource(format="lance", path=other))
+    with pytest.raises(InvalidInputError, match=r"has read .*source\.lance, and cannot continue with .*other\.lance"):
+        ingest_available(changed, spark, run_id="run", step_key="step")
 
 
 @pytest.mark.parametrize(

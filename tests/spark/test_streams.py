@@ -138,6 +138,26 @@ def test_a_stream_refuses_a_table_that_replaced_the_one_it_has_read(uri: str) ->
     assert patient.latestOffset(future, ReadAllAvailable()) == future
 
 
+def test_a_stream_refuses_positions_in_another_table_and_in_another_source(uri: str) -> None:
+    other = f"{uri}-other"
+    for number in range(3):
+        append(uri, number)
+        append(other, number)
+    read = LanceDataSource({"path": uri})
+    reader = read.streamReader(read.schema())
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    append(other, 3)
+    for continues in ("latestOffset", "partitions"):
+        moved = LanceDataSource({"path": other}).streamReader(read.schema())
+        with pytest.raises(InvalidInputError, match=f"has read {uri}, and cannot continue with {other}; start a query"):
+            getattr(moved, continues)(end, end)
+    tolerant = LanceDataSource({"path": other, "failOnDataLoss": "false"}).streamReader(read.schema())
+    assert tolerant.latestOffset(end, ReadAllAvailable())["version"] == 5
+    assert reader.latestOffset({name: end[name] for name in end if name != "table"}, ReadAllAvailable()) is not None
+    with pytest.raises(InvalidInputError, match="'logOffset': 3}, which is not a position in a Lance table"):
+        reader.latestOffset({"logOffset": 3}, ReadAllAvailable())
+
+
 def test_options_for_batch_reads_are_refused_for_streams(uri: str) -> None:
     append(uri, 1)
     source = LanceDataSource({"path": uri, "version": "1"})

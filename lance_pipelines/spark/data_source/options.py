@@ -206,8 +206,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         uses=frozenset({STREAM_READ}),
         parse=_boolean,
         expects="`true` or `false`",
-        meaning="whether the query fails if versions that it has not read no longer exist, or if the table has been "
-        "replaced by one with fewer versions",
+        meaning="whether the query fails if versions that it has not read no longer exist, if the table has been "
+        "replaced by one with fewer versions, or if it is at another location than the one that the query has read",
         default="true",
     ),
     *(

@@ -8,6 +8,8 @@ is read first::
     {"version": 7, "fragments": 2, "snapshot": true}     all but the first two
     {"version": 8, "fragments": 0, "snapshot": false}    what version 8 adds is next; it need not exist yet
 
+It also contains the location of the table: a position in one table has no meaning in another one.
+
 =====================================================  ==============================================================
 operation of a version                                 rows of the stream
 =====================================================  ==============================================================
@@ -41,8 +43,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from lance_core.errors import NotFoundError, NotSupportedError, VersionNotFoundError
-from lance_core.metadata import MAY_CHANGE_ROWS, read_transaction
+from lance_core.errors import InvalidInputError, NotFoundError, NotSupportedError, VersionNotFoundError
+from lance_core.metadata import MAY_CHANGE_ROWS, read_transaction, recorded_uri
 from lance_pipelines.spark.data_source.reader import plan_scan
 from lance_pipelines.spark.failures import reported_to_driver, stated_plainly
 from lance_pipelines.spark.read_tasks import TASK_BYTES, ReadTask, column_share, plan_tasks, read_task
@@ -80,8 +82,8 @@ class _Position:
             version=int(offset["version"]), fragments=int(offset["fragments"]), snapshot=bool(offset["snapshot"])
         )
 
-    def to_offset(self) -> dict[str, Any]:
-        return {"version": self.version, "fragments": self.fragments, "snapshot": self.snapshot}
+    def to_offset(self, table: str) -> dict[str, Any]:
+        return {"table": table, "version": self.version, "fragments": self.fragments, "snapshot": self.snapshot}
 
 
 class _Piece(InputPartition):
@@ -105,6 +107,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Check the schema and the filter against the latest version; no rows are read."""
         dataset = location.open()
         self._location = location
+        self._table = recorded_uri(dataset.uri)
         self._options = dict(options)
         self._scan = plan_scan(dataset, schema, options)
         dataset.scanner(columns=[], filter=self._scan.filter)
@@ -121,11 +124,11 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with stated_plainly():
             start = self._options.get("startingVersion")
             if isinstance(start, int):
-                return _Position(version=start).to_offset()
+                return _Position(version=start).to_offset(self._table)
             latest = self._location.open().version
             if start == "latest":
-                return _Position(version=latest + 1).to_offset()
-            return _Position(version=latest, snapshot=True).to_offset()
+                return _Position(version=latest + 1).to_offset(self._table)
+            return _Position(version=latest, snapshot=True).to_offset(self._table)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """Return the limit of a micro-batch that the options set."""
@@ -137,15 +140,15 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return the position at which the next micro-batch ends."""
         with stated_plainly():
-            begin = _Position.parse(start)
+            begin = self._position(start)
             log = self._log()
             last = self._location.open().version if self._last is None else self._last
             if last < begin.version:
                 self._check_not_replaced(begin, last)
                 return start
             if isinstance(limit, ReadAllAvailable):
-                return _Position(version=last + 1).to_offset()
-            return self._limited(log, begin, last, limit).to_offset()
+                return _Position(version=last + 1).to_offset(self._table)
+            return self._limited(log, begin, last, limit).to_offset(self._table)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """Remember the latest version; the query ends once that version has been read."""
@@ -160,7 +163,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pieces: list[InputPartition] = []
             group: list[tuple[int, ReadTask]] = []
             room = float(task_bytes)
-            for version, fragments in self._between(log, _Position.parse(start), _Position.parse(end)):
+            for version, fragments in self._between(log, self._position(start), self._position(end)):
                 num_bytes = sum(size or task_bytes for each in fragments for size in each.data_file_bytes) * self._share
                 if num_bytes > room and group:
                     pieces.append(_Piece(tuple(group)))
@@ -187,6 +190,22 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: the reader holds no resources."""
+
+    def _position(self, offset: Mapping[str, Any]) -> _Position:
+        """Return the position that an offset describes; refuse the offsets of other tables and of other sources."""
+        if "version" not in offset:
+            raise InvalidInputError(
+                f"the checkpoint contains the position {dict(offset)}, which is not a position in a Lance table; "
+                "start a query with a new checkpoint"
+            )
+        read = offset.get("table", self._table)
+        if read != self._table and self._options.get("failOnDataLoss", True):
+            raise InvalidInputError(
+                f"the streaming query has read {read}, and cannot continue with {self._table}; start a query with a "
+                "new checkpoint, or, if the table was only moved, set the option 'failOnDataLoss' to false",
+                table=read,
+            )
+        return _Position.parse(offset)
 
     def _check_not_replaced(self, begin: _Position, last: int) -> None:
         """Refuse a table that has lost versions that the query has read: it is another table at the same location."""
