@@ -75,7 +75,10 @@ def _inspected(uri: str, table: LanceDataset, manifest: Manifest, document: Mapp
         for file in fragment["files"]:
             size = "size not recorded" if file["num_bytes"] is None else f"{file['num_bytes']} bytes"
             fields = ", ".join(map(str, file["fields"])) or "none"
-            yield f"    data/{file['path']}: format {file['format']}, {size}, fields {fields}"
+            base_id = file["base_id"]
+            # A base path that is not a dataset root contains its files directly.
+            place = f"data/{file['path']}" if base_id is None else f"{file['path']} in base path {base_id}"
+            yield f"    {place}: format {file['format']}, {size}, fields {fields}"
         if fragment["deletion_file"] is not None:
             yield f"    {fragment['deletion_file']}"
 
@@ -142,6 +145,7 @@ def _fragment(fragment: LanceFragment) -> dict[str, Any]:
     files = [
         {
             "path": file.path,
+            "base_id": file.base_id,
             "format": LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version).value,
             "num_bytes": file.file_size_bytes or None,
             "fields": list(file.fields),

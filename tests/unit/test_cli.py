@@ -66,6 +66,15 @@ def test_cli_inspect_prints_a_dataset(run: Run, tmp_path: Path) -> None:
     assert earlier.splitlines()[1] == "version 1 (latest: 3), format 2.0, rows: 3, fragments: 1"
 
 
+def test_cli_inspect_shows_in_which_base_path_a_file_is(run: Run, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    base = lance_core.DatasetBasePath(str(tmp_path / "base"), name="b")
+    dataset = lance_core.write_dataset(pa.table({"x": [1]}), uri, initial_bases=[base], target_bases=["b"])
+    [file] = dataset.get_fragments()[0].data_files()
+    _, output, _ = run("inspect", uri)
+    assert output.splitlines()[-1].startswith(f"    {file.path} in base path {file.base_id}: format ")
+
+
 @pytest.mark.parametrize("command", ["describe", "inspect"])
 def test_cli_on_a_missing_path_prints_one_line_and_exits_with_code_2(run: Run, command: str, tmp_path: Path) -> None:
     code, output, errors = run(command, str(tmp_path / "nothing"))
