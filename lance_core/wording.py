@@ -1,8 +1,13 @@
-"""The wording of numbers in messages."""
+"""The wording of numbers and lists in messages."""
 
 from __future__ import annotations
 
-__all__ = ["counted"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["counted", "shown_list"]
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -14,3 +19,10 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
         plural: the noun in the plural, if it is not the singular followed by "s".
     """
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def shown_list(values: Sequence[object], limit: int = 20) -> str:
+    """Return a list as text: all values, or the first ``limit`` of them and their number."""
+    if len(values) <= limit:
+        return str(list(values))
+    return f"{list(values[:limit])} (the first {limit} of {len(values)})"

@@ -291,9 +291,10 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
     num_bytes = sum(file.num_bytes for file in files)
     names = ", ".join(file.path for file in files[:_NAMED_IN_WARNINGS])
     more = f" and {len(files) - _NAMED_IN_WARNINGS} more" if len(files) > _NAMED_IN_WARNINGS else ""
-    days = max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS
-    size = f"number of files: {len(files)}, total bytes: {num_bytes}, maximum age in days: {days:.0f}"
-    return f"{what} files are kept ({size}): {names}{more}"
+    days = int(max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS)
+    size = f"{counted(num_bytes, 'byte')}; age of the oldest: {counted(days, 'day')}"
+    kept = f"{counted(len(files), f'{what} file')} {'is' if len(files) == 1 else 'are'} kept"
+    return f"{kept} ({size}): {names}{more}"
 
 
 def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:

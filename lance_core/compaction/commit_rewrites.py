@@ -60,6 +60,7 @@ from lance_core.transactions.operations.reserve_fragments import ReserveFragment
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
+from lance_core.wording import shown_list
 from lance_core.write.fragment_writer import check_data_names, remove_data_files
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ class _RewritesCommit:
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
             planned = min(result.read_version for result in self._lost)
             raise RetryableCommitConflictError(
-                f"{self._log.uri}: other writers have changed fragments {ids[:20]} since version {planned}, on which "
-                "the rewrite is based; plan the rewrite again",
+                f"{self._log.uri}: other writers have changed fragments {shown_list(ids)} since version {planned}, on "
+                "which the rewrite is based; plan the rewrite again",
                 path=self._log.root,
                 fragments=ids,
             )

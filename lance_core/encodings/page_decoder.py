@@ -75,7 +75,7 @@ STRUCTURAL: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingPr
 """Maps each arm of ``PageLayout.layout`` to the function that opens a page with this layout."""
 
 STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
-"""Maps each arm that is known but not supported to a description."""
+"""Descriptions of the arms that are known but not supported, keyed by arm."""
 
 _MAX_INT32: Final = (1 << 31) - 1
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1

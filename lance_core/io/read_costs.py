@@ -33,7 +33,7 @@ _NEAR_PART: Final = 48
 in flight at the same time, so avoiding a request saves only a fraction of its latency."""
 
 _LINK_REQUESTS: Final = 10
-"""Number of concurrent requests whose total bandwidth a machine can receive; 1 GB per second with the defaults."""
+"""Number of concurrent requests that use the full network bandwidth of a machine; 1 GB per second with the defaults."""
 
 _EARLY_PART: Final = 6
 """The first bytes of files are read early, however many files there are, if transferring those of one file takes at

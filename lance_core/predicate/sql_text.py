@@ -189,7 +189,7 @@ class _Writer:
         return self._column(token)
 
     def _column(self, token: Token) -> str:
-        """Return the name of a column or of a struct member, which may be several tokens."""
+        """Return the name of a column or of a struct member; the name may consist of several tokens."""
         is_quoted = token.token_type is TokenType.IDENTIFIER
         path = [token.text]
         while (step := self._member(path)) > 0:

@@ -113,7 +113,7 @@ class ShardedFragmentSampler(FragmentSampler):
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the pass over the dataset, on which the order depends."""
+        """Set the epoch: the number of the pass over the dataset. The order depends on it."""
         self._epoch = epoch
 
     @staticmethod
@@ -150,7 +150,7 @@ class ShardedBatchSampler(Sampler):
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the pass over the dataset, on which the order depends."""
+        """Set the epoch: the number of the pass over the dataset. The order depends on it."""
         self._epoch = epoch
 
     @staticmethod

@@ -91,9 +91,8 @@ class BlobRows:
         missing = wanted[~places.is_found]
         if len(missing):
             raise RowOutOfRangeError(
-                f"row id {int(missing[0])} does not exist; number of requested row ids: {len(wanted)}, of which "
-                "deleted "
-                f"or never assigned: {len(missing)}",
+                f"row id {int(missing[0])} was deleted or never assigned; found {len(wanted) - len(missing)} of "
+                f"{counted(len(wanted), 'requested row id')}",
                 expected=len(wanted),
                 found=len(wanted) - len(missing),
             )

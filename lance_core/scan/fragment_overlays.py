@@ -24,7 +24,7 @@ from lance_core.schema.extension_types import storage_array
 from lance_core.schema.projection import project_by_ids
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.overlay_files import coverage
-from lance_core.wording import counted
+from lance_core.wording import counted, shown_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -221,7 +221,8 @@ class FragmentOverlays:
         versions = [overlay.committed_version for overlay in self._overlays]
         if any(left > right for left, right in pairwise(versions)):
             raise CorruptDataError(
-                f"{self._what}: the overlays are not sorted from oldest to newest; found versions {versions[:20]}"
+                f"{self._what}: the overlays are not sorted from oldest to newest; found versions "
+                f"{shown_list(versions)}"
             )
 
 

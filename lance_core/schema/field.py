@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.wording import shown_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -328,7 +329,7 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=3)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return f"; known columns: {list(known[:20])}"
+    return f"; known columns: {shown_list(known)}"
 
 
 def _pruned(node: Field, ranks: Mapping[int, int]) -> Field:

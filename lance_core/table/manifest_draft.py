@@ -27,7 +27,7 @@ from lance_core.table.moved_rows import place_moved_rows
 from lance_core.table.overlay_files import drop_dead_overlays
 from lance_core.table.row_ids import give_row_ids
 from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
-from lance_core.wording import counted
+from lance_core.wording import counted, shown_list
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -135,7 +135,7 @@ class ManifestDraft(DraftContent):
         present = {fragment.id for fragment in self._message.fragments}
         reserved = [fragment.id for fragment in fragments if fragment.id]
         if len(present.union(reserved)) != len(present) + len(reserved):
-            raise InvalidInputError(f"new fragment ids must be unused and unique, found {reserved[:20]}")
+            raise InvalidInputError(f"new fragment ids must be unused and unique, found {shown_list(reserved)}")
         if reserved and max(reserved) >= self._next_fragment_id:
             self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
         for fragment in fragments:

@@ -73,7 +73,7 @@ def known_to_exist(what: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise CommitOutcomeUnknownError(f"{what} was created, but verifying it failed: {error}") from error
+        raise CommitOutcomeUnknownError(f"{what} was created, but could not be verified: {error}") from error
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:

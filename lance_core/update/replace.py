@@ -32,6 +32,7 @@ from lance_core.errors import InvalidInputError
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.wording import counted
 from lance_core.write.write import remove_staged, stage_rows
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _check_new_rows(view: TableView, planner: DeletePlanner, fragments: Sequence
     if found.rows_deleted != found.rows_before:
         raise InvalidInputError(
             f"all new rows must match the predicate {found.predicate!r}, so that the next replacement finds them; "
-            f"number of new rows: {found.rows_before}, of which matching: {found.rows_deleted}",
+            f"found {counted(found.rows_deleted, 'matching row')} among {counted(found.rows_before, 'new row')}",
             predicate=found.predicate,
             expected=found.rows_before,
             found=found.rows_deleted,

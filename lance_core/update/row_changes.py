@@ -86,7 +86,7 @@ class RowChanges:
                 before = found.get(fragment_id)
                 if before is not None and before.intersect(rows):
                     raise InvalidInputError(
-                        f"two results have changed the same rows of fragment {fragment_id}", argument="results"
+                        f"two results contain changes to the same rows of fragment {fragment_id}", argument="results"
                     )
                 found[fragment_id] = rows if before is None else before | rows
         return cls(

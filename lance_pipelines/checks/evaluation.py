@@ -149,7 +149,7 @@ def _earlier_columns(
 def _lease(context: dg.OpExecutionContext, subject: CheckedVersion) -> VersionLease | None:
     """Return a lease that protects the version from cleanups; None if the location is not writable."""
     try:
-        return lease_version(subject.dataset, holder=f"checks of run {context.run_id}", duration=_LEASE)
+        return lease_version(subject.dataset, holder=f"checks by run {context.run_id}", duration=_LEASE)
     except (StorageError, NotSupportedError) as error:
         context.log.warning("Version %d is not protected while it is checked: %s", subject.version, error)
         return None

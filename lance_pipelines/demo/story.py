@@ -352,17 +352,19 @@ class Story:
             recorded = self._api.asset_events(dataset)
             changes = [tags[_DATA_VERSION] for tags in recorded.materializations]
             self._check(
-                f"{num_changes} data changes were recorded as {num_changes} materializations of {dataset}",
+                f"each of {amount(num_changes, 'data change')} was recorded as a materialization of {dataset}",
                 holds=len(changes) == len(set(changes)) == num_changes,
             )
             maintained = recorded.observations[: -1 if dataset == EVENTS and self._is_indexed else None]
             self._check(
-                f"maintenance produced {len(maintained)} observations of {dataset}, all with data version {changes[0]}",
+                f"maintenance produced {amount(len(maintained), 'observation')} of {dataset}, all with data version "
+                f"{changes[0]}",
                 holds=bool(maintained) and {tags[_DATA_VERSION] for tags in maintained} == {changes[0]},
             )
             num_runs = len(downstream_before[dataset])
             self._check(
-                f"{DOWNSTREAM[dataset]} ran {num_runs} times for {num_changes} changes, and never for maintenance",
+                f"{DOWNSTREAM[dataset]} ran {amount(num_runs, 'time')} for {amount(num_changes, 'change')}, and never "
+                "for maintenance",
                 holds=self._downstream_runs()[dataset] == downstream_before[dataset] and 0 < num_runs <= num_changes,
             )
 

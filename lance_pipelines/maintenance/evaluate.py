@@ -87,8 +87,8 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
         return NotDue("materializing deletions is disabled")
     allowed = f"{policy.max_deleted_fraction:.3g}"
     if not health.worn_fragments:
-        overall = f"overall fraction: {health.deletion_ratio:.3g}"
-        return NotDue(f"no fragment has more than {allowed} of its rows deleted ({overall})")
+        overall = f"overall: {health.deletion_ratio:.3g}"
+        return NotDue(f"no fragment has a fraction of deleted rows above {allowed} ({overall})")
     found = (
         f"{amount(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
         f"{amount(health.worn_rows, 'deleted row')}"

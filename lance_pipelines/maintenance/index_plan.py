@@ -264,7 +264,8 @@ class _Planner:
                 size_bytes=None,
             )
         found = f"{built.index_type} on {', '.join(built.columns)}"
-        return self._work(built, IndexAction.REPLACE, f"{wanted.type} on {wanted.column} is declared, found {found}")
+        reason = f"{wanted.type} on {wanted.column} is declared, but the existing index is {found}"
+        return self._work(built, IndexAction.REPLACE, reason)
 
     def _for_built(self, built: IndexCoverage, *, anew: bool) -> IndexWork | str | None:
         """Return the work to update an index, or the reason to update it later; None if it covers all fragments."""

@@ -55,7 +55,7 @@ def _verify(context: dg.OpExecutionContext, declaration: DatasetDeclaration, con
     dataset = lance_core.dataset(uri, version=config.version, storage_options=storage_options)
     lines = progress_lines(context, declaration.name)
     leases = HeldLeases(_LEASE)
-    leases.take(dataset, f"verification of run {context.run_id}")
+    leases.take(dataset, f"verification by run {context.run_id}")
     try:
         found = find_faults(
             open_version_log(uri, storage_options),

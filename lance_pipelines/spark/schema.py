@@ -63,7 +63,7 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
     """Return the schema of the Arrow batches in which Spark passes a DataFrame.
 
     Raises:
-        InvalidInputError: there are no columns, a name is repeated, or Spark cannot address a name.
+        InvalidInputError: there are no columns, a name is repeated, or a name contains a backtick.
         NotSupportedError: a column's type is not supported.
     """
     _check_names(struct_type)
@@ -79,7 +79,8 @@ def _check_names(struct_type: spark_types.StructType) -> None:
     quoted = [name for name in struct_type.names if "`" in name]
     if quoted:
         raise InvalidInputError(
-            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column in the source",
+            f"column {quoted[0]!r}: column names that contain a backtick are not supported; rename the column in the "
+            "source",
             column=quoted[0],
         )
 

@@ -131,7 +131,7 @@ def test_a_dataset_that_cannot_be_read_is_listed_first_and_does_not_hide_the_oth
     assert shown["lance/summary"].startswith("3 datasets: 2 ?, 1 B; ")
 
 
-def test_a_dataset_without_recent_maintenance_comes_before_others_of_the_same_grade(lake) -> None:
+def test_a_dataset_with_overdue_maintenance_comes_before_others_of_the_same_grade(lake) -> None:
     for key in ("a", "b", "c"):
         lake.add(key, 1)
     with freeze_time(NOW):

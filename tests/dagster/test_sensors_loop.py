@@ -150,8 +150,8 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
         "lance_version_sensor": f"events: no versions after version {dataset.version}",
         "lance_compaction_sensor": f"events: version {dataset.version} unchanged: 0 small fragments < 4",
         "lance_deletion_sensor": (
-            f"events: version {dataset.version} unchanged: no fragment has more than 0 of its rows deleted "
-            "(overall fraction: 0)"
+            f"events: version {dataset.version} unchanged: no fragment has a fraction of deleted rows "
+            "above 0 (overall: 0)"
         ),
         "lance_cleanup_sensor": (
             "events: 2 versions, 0 removable < 1 (keeping the newest version; 1 tagged or used by a branch)"

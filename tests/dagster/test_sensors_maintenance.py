@@ -394,14 +394,14 @@ def test_materializing_deletions_is_requested_when_the_deleted_fraction_of_a_fra
 ) -> None:
     watched.fill(3)
     op = "materialize_deletions"
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
+    watched.skip("events: no fragment has a fraction of deleted rows above 0.25 (overall: 0)", op)
     lance.dataset(watched.uri()).delete("id < 2")
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0.25)", op)
+    watched.skip("events: no fragment has a fraction of deleted rows above 0.25 (overall: 0.25)", op)
     lance.dataset(watched.uri()).delete("id = 2")
     (request,) = watched.tick(op)
     assert request.tags["lance/reason"] == "3 fragments with more than 0.25 of the rows deleted, 9 deleted rows >= 2"
     lance.dataset(watched.uri()).optimize.compact_files(materialize_deletions_threshold=0.25)
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
+    watched.skip("events: no fragment has a fraction of deleted rows above 0.25 (overall: 0)", op)
 
 
 def test_materializing_deletions_is_not_requested_for_too_few_deleted_rows(watched) -> None:

@@ -29,7 +29,9 @@ def _set_flag(uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in (*NO_VERSIONS_BEFORE, *MAKES_NO_VERSION)])
-def test_operation_on_a_table_with_an_unknown_writer_flag_reads_and_writes_no_file(name: str, tmp_path: Path) -> None:
+def test_operation_on_a_table_with_an_unknown_writer_flag_reads_no_data_file_and_writes_nothing(
+    name: str, tmp_path: Path
+) -> None:
     uri = str(tmp_path / "t")
     OPERATIONS[name].prepare(uri, {})
     _set_flag(uri)

@@ -164,7 +164,7 @@ def test_an_overwrite_may_keep_fragments_and_their_row_ids(tmp_path: Path, picke
     assert found[0] == found[1]
 
 
-def test_an_overwrite_never_assigns_a_row_id_twice(tmp_path: Path) -> None:
+def test_an_overwrite_with_duplicate_row_ids_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "stable")
     lance.write_dataset(pa.table({"a": [1, 2]}), uri, enable_stable_row_ids=True)
     dataset = lance_core.dataset(uri)

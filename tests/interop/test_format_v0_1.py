@@ -197,7 +197,7 @@ def test_nulls_are_read_back_as_in_pylance(tmp_path: Path, name: str) -> None:
         assert found.to_pylist() == expected
 
 
-def test_empty_strings_are_kept_in_fields_without_nulls(tmp_path: Path) -> None:
+def test_empty_strings_are_kept_in_non_nullable_fields(tmp_path: Path) -> None:
     table = pa.table({"a": ["x", ""]}, schema=pa.schema([pa.field("a", pa.string(), nullable=False)]))
     path = theirs(table, tmp_path / "t")
     assert ours(table) == path.read_bytes()

@@ -163,7 +163,7 @@ def test_index_built_from_a_changed_declaration_replaces_the_existing_index(plai
     update(plain, BTREE)
     declared = (IndexDeclaration(column="id", type=IndexType.BITMAP),)
     (work,) = plan(plain, declared).works
-    assert work.reason == "BITMAP on id is declared, found BTree on id"
+    assert work.reason == "BITMAP on id is declared, but the existing index is BTree on id"
     update(plain, declared)
     (index,) = index_coverage(lance_core.dataset(plain))
     assert (index.index_type, index.unindexed_rows) == ("Bitmap", 0)

@@ -135,7 +135,7 @@ def test_replace_rows_replaces_only_rows_that_match_the_predicate(
         assert (done.num_deleted_rows, done.num_inserted_rows) == (10 * number, 10)
         lance_core.dataset(theirs).replace_rows("day = 'new'", new)
     assert content(ours) == content(theirs)
-    with pytest.raises(InvalidInputError, match="number of new rows: 10, of which matching: 0"):
+    with pytest.raises(InvalidInputError, match="found 0 matching rows among 10 new rows"):
         replace_rows(frame, ours, "day = 'other'")
     assert lance_core.dataset(ours).version == 4
     assert data_files(ours) == used_files(ours)

@@ -21,7 +21,10 @@ __all__ = ["merge_planes", "split_planes"]
 
 
 def merge_planes(planes: NDArray[np.uint8], value_bytes: int) -> NDArray[np.uint8]:
-    """Convert planes to the bytes of the values, in a new array; both are (num_chunks, num_values * value_bytes)."""
+    """Convert planes to the bytes of the values, in a new array.
+
+    Input and output have the shape (num_chunks, num_values * value_bytes).
+    """
     num_chunks, num_bytes = planes.shape
     merged = planes.reshape(num_chunks, value_bytes, num_bytes // value_bytes).transpose(0, 2, 1)
     return np.ascontiguousarray(merged).reshape(num_chunks, num_bytes)

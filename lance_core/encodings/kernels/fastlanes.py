@@ -49,7 +49,7 @@ _BATCH_BYTES: Final = 1 << 21
 """Number of unpacked bytes processed at a time: small enough for CPU caches, large enough to hide call overhead."""
 
 _FEW_BLOCKS: Final = 16
-"""Up to this many blocks, handling all rows at once is faster than handling one row at a time (2 to 10 times)."""
+"""Up to this many blocks, handling all rows at once is 2 to 10 times as fast as handling one row at a time."""
 
 
 def block_bytes(packed_bits: int) -> int:

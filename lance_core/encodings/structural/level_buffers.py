@@ -87,7 +87,10 @@ def decode_levels(
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Decode individual levels of many chunks: (num_picks,) levels. For errors, see :func:`decode_levels`."""
+    """Decode individual levels of many chunks, as an array of shape (num_picks,).
+
+    For errors, see :func:`decode_levels`.
+    """
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
         raise CorruptDataError("levels are not encoded as 16-bit words")

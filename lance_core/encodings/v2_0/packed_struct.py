@@ -99,7 +99,10 @@ def _decode(
         raise wrong_type("packed_struct", dtype)
     members = [dtype.field(index) for index in range(dtype.num_fields)]
     if len(message.inner) != len(members):
-        raise CorruptDataError(f"found {counted(len(message.inner), 'packed member')} in a column of type {dtype}")
+        raise CorruptDataError(
+            f"found {counted(len(message.inner), 'packed member')}, expected {len(members)} for a column of type "
+            f"{dtype}"
+        )
     if not all(is_packable(member.type) for member in members):
         raise wrong_type("packed_struct", dtype)
     widths = [bits_per_row(member.type) // 8 for member in members]

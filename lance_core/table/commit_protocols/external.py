@@ -190,7 +190,11 @@ class ExternalCommit:
         ) from error
 
     def _publish(self, places: VersionPlaces, name: ManifestName, staged: ManifestRow, data: bytes) -> None:
-        """Perform S3 to S5. Only S3 must succeed: later readers of the row complete the rest."""
+        """Perform S3 to S5; only S3 must succeed.
+
+        If S4 fails, a later reader of the row repeats S3 to S5. If only S5 fails, the staged object remains until a
+        cleanup removes it.
+        """
         places.store.put(places.path(name), data)
         with suppress(LanceError):
             self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), len(data)))

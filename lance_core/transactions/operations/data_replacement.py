@@ -243,7 +243,7 @@ def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[
         )
     if held and (file.file_version.is_legacy or len(held) < len(file.live_field_ids)):
         raise InvalidInputError(
-            f"fragment {fragment.id} has no data file in format {file.file_version.value} with exactly the fields "
-            f"{list(file.field_ids)}, but it stores field {min(held)} in a different file",
+            f"fragment {fragment.id} stores field {min(held)} in a data file that the replacement cannot replace: no "
+            f"data file in format {file.file_version.value} has exactly the fields {list(file.field_ids)}",
             fragment=fragment.id,
         )

@@ -41,7 +41,7 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 RETRIES: Final = 10
-"""Default number of times that a change is planned again after conflicts with other writers."""
+"""Default maximum number of times that a change is planned again after conflicts with other writers."""
 
 _RETRY_TIMEOUT: Final = timedelta(days=1)
 """Time limit for all attempts, too long to matter: the duration of an attempt depends on the amount of data."""

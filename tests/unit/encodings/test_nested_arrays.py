@@ -32,7 +32,7 @@ def test_struct_arrays_that_need_no_change_are_returned_unchanged() -> None:
     assert with_members(array, pa.struct([pa.field("x", pa.int8(), nullable=False)])) is array
 
 
-def test_aligned_struct_members_keep_their_memory() -> None:
+def test_matching_struct_members_to_a_type_copies_no_values() -> None:
     array = pa.array([[{"y": 1, "x": 2}], None], pa.list_(pa.struct([("y", pa.int8()), ("x", pa.int8())])))
     expected = pa.list_(pa.struct([("x", pa.int8()), ("z", pa.string()), ("y", pa.int8())]))
     aligned = with_members(array, expected)

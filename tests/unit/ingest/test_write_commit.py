@@ -419,7 +419,7 @@ def test_overwrite_partition_without_rows_removes_the_old_rows_and_a_repetition_
 def test_overwrite_partition_with_rows_of_other_partitions_is_refused_and_removes_the_files(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1, 2)))
     staged = _replacing(warehouse, numbers(2, 3), "`id` = 2")
-    with pytest.raises(InvalidInputError, match="number of new rows: 2, of which matching: 1"):
+    with pytest.raises(InvalidInputError, match="found 1 matching row among 2 new rows"):
         warehouse.commit(staged)
     assert warehouse.discarded == [staged.file_token]
     assert warehouse.latest_version() == 1

@@ -54,7 +54,7 @@ def test_compaction_does_not_count_small_fragments_without_small_neighbors() -> 
 
 def test_materializing_deletions_is_not_due_below_the_allowed_fraction() -> None:
     verdict = evaluate_deletions(DeletionPolicy(max_deleted_fraction=0.25), HEALTH)
-    assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted (overall fraction: 0.1)")
+    assert verdict == NotDue("no fragment has a fraction of deleted rows above 0.25 (overall: 0.1)")
 
 
 def test_materializing_deletions_of_one_fragment_is_due_unless_its_deleted_rows_are_below_the_minimum() -> None:

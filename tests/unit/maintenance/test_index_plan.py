@@ -86,7 +86,8 @@ def test_incomplete_index_is_planned_by_optimize_indices_only(uri) -> None:
 def test_index_on_a_column_other_than_the_declared_one_is_replaced(uri) -> None:
     record(uri, 0, 1, 2, field=1)
     (work,) = forecast(uri, OPTIMIZE, BTREE).works
-    assert (work.action, work.reason) == (IndexAction.REPLACE, "BTREE on id is declared, found BTree on name")
+    assert work.action is IndexAction.REPLACE
+    assert work.reason == "BTREE on id is declared, but the existing index is BTree on name"
 
 
 def test_untrained_vector_index_waits_for_enough_rows(uri) -> None:

@@ -363,7 +363,7 @@ def test_updated_fragment_0_is_kept_and_a_new_fragment_gets_the_next_id() -> Non
     assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 9), (1, 1)]
 
 
-def test_moved_rows_keep_their_ids_and_created_versions() -> None:
+def test_moved_rows_keep_their_ids_and_creation_versions() -> None:
     indices = (index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap"), index("part", (1,), {1}, "Bitmap"))
     current = stable_table(10, 10, indices=indices)
     operation = Update(

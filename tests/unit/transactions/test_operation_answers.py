@@ -259,7 +259,7 @@ def test_replacement_file_may_be_in_another_base() -> None:
 
 
 def test_replacement_file_with_fields_that_are_partly_stored_elsewhere_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="with exactly the fields"):
+    with pytest.raises(InvalidInputError, match="has exactly the fields"):
         replacing(0, 1, 2).apply(on(table(part(0), schema=WIDE)))
 
 

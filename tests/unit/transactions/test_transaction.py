@@ -47,7 +47,7 @@ def test_transaction_with_a_malformed_uuid_is_refused(uuid: str) -> None:
         Transaction(read_version=0, operation=Append(fragments=()), uuid=uuid).serialize()
 
 
-def test_unknown_operation_is_not_committed_and_is_named_in_the_error() -> None:
+def test_unknown_operation_is_refused_and_the_error_says_that_it_is_unknown() -> None:
     # Field 120, length-delimited and empty.
     data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
     transaction = Transaction.parse(data, "t")

@@ -91,8 +91,8 @@ def test_rows_for_which_the_predicate_is_null_are_kept(uri: str) -> None:
 @pytest.mark.parametrize(
     ("predicate", "rows", "error", "text"),
     [
-        ("day = 2", _rows(d2=[1], d3=[2, 3]), InvalidInputError, "number of new rows: 3, of which matching: 1"),
-        ("day = 2", NO_DAY, InvalidInputError, "number of new rows: 1, of which matching: 0"),
+        ("day = 2", _rows(d2=[1], d3=[2, 3]), InvalidInputError, "found 1 matching row among 3 new rows"),
+        ("day = 2", NO_DAY, InvalidInputError, "found 0 matching rows among 1 new row"),
         ("dax = 2", _rows(d2=[1]), InvalidInputError, "dax"),
         ("day = ", _rows(d2=[1]), InvalidInputError, "predicate|filter|expression"),
         ("day = 2", pa.table({"day": [2], "w": [1]}), SchemaMismatchError, "'w'"),
@@ -263,7 +263,7 @@ def test_staged_fragments_that_are_missing_or_do_not_match_are_refused(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     fragments = lance_core.write_fragments(_rows(d2=[200]), uri)
-    with pytest.raises(InvalidInputError, match="number of new rows: 1, of which matching: 0"):
+    with pytest.raises(InvalidInputError, match="found 0 matching rows among 1 new row"):
         commit_replacement(dataset, "day = 3", fragments, transaction_uuid=UUID)
     store.inner.delete(f"table/data/{fragments[0].files[0].path}")
     with pytest.raises(NotFoundError):
