@@ -9,7 +9,8 @@ A run has an id only after it was launched, and ``dagster job execute`` has no h
 step. Therefore, a run that is killed before its first step has no recorded process.
 
 Only runs recorded in the same process namespace of the same machine are checked, because the same process id denotes a
-different process elsewhere. Sensors and jobs wait for all other unfinished runs only as long as ``silent_runs.py``
+different process elsewhere. The process of a run may also be unknown because Dagster replaces all tags of a run when it
+adds some, so that one of two concurrent additions can be lost. Sensors and jobs wait for all other unfinished runs only as long as ``silent_runs.py``
 specifies. Dagster's daemon releases the pool slots of such runs, according to the limits of ``run_monitoring`` in
 ``dagster.yaml``.
 """
@@ -76,7 +77,8 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
         The ids of those runs.
     """
     noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
-    dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
+    # The filter uses a table of tags, which may contain a tag that the run itself has lost to a concurrent addition.
+    dead = [run for run in noted_here if PROCESS_TAG in run.tags and not _is_alive(run.tags[PROCESS_TAG])]
     for run in dead:
         process_id = run.tags[PROCESS_TAG].partition("@")[0]
         instance.report_run_failed(run, f"The run's process (process id {process_id}) no longer exists.")

@@ -107,6 +107,19 @@ def test_runs_on_other_or_unknown_machines_are_not_marked_as_failed(instance, de
     assert fail_dead_runs(instance) == []
 
 
+def test_a_run_whose_process_tag_was_lost_to_a_concurrent_tag_is_not_marked_as_failed(instance, monkeypatch) -> None:
+    run_id = start_run(instance)
+    before = instance.get_run_by_id(run_id)
+    note_run_process(instance, run_id)
+    with monkeypatch.context() as concurrently:
+        concurrently.setattr(instance.run_storage, "_get_run_by_id", lambda _: before)
+        instance.add_run_tags(run_id, {"added": "by a sensor that read the run before"})
+    assert PROCESS_TAG not in instance.get_run_by_id(run_id).tags
+    assert [run.run_id for run in instance.get_runs(dg.RunsFilter(tags={MACHINE_TAG: machine()}))] == [run_id]
+    assert fail_dead_runs(instance) == []
+    assert status(instance, run_id) is dg.DagsterRunStatus.STARTED
+
+
 def test_finished_runs_are_not_marked_as_failed(instance, dead_process) -> None:
     tags = {MACHINE_TAG: machine(), PROCESS_TAG: dead_process}
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=tags)
