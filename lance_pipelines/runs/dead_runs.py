@@ -10,9 +10,9 @@ step. Therefore, a run that is killed before its first step has no recorded proc
 
 Only runs recorded in the same process namespace of the same machine are checked, because the same process id denotes a
 different process elsewhere. The process of a run may also be unknown because Dagster replaces all tags of a run when it
-adds some, so that one of two concurrent additions can be lost. Sensors and jobs wait for all other unfinished runs only as long as ``silent_runs.py``
-specifies. Dagster's daemon releases the pool slots of such runs, according to the limits of ``run_monitoring`` in
-``dagster.yaml``.
+adds some, so that one of two concurrent additions can be lost. Sensors and jobs wait for all other unfinished runs only
+as long as ``silent_runs.py`` specifies. Dagster's daemon releases the pool slots of such runs, according to the limits
+of ``run_monitoring`` in ``dagster.yaml``.
 """
 
 import logging
