@@ -276,11 +276,11 @@ def test_a_busy_dataset_with_killed_processes_stays_small_and_keeps_every_row(tm
         daemon.wait_until(soak.is_maintained, "the table is not maintained", seconds=600)
         soak.sample()
         soak.search()
+        _report(soak)
         soak.check_rows(written)
         soak.check_runs()
         for reference in lance_core.dataset(soak.uri).version_refs():
             lance.dataset(soak.uri, version=reference["version"]).validate()
-        _report(soak)
 
 
 def _rows_of(writer: subprocess.Popen[str]) -> dict[int, int]:
