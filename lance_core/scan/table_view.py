@@ -215,7 +215,7 @@ class TableView:
             else with_row_counts(self.manifest, self.locator, session=self.session)
         )
 
-    @property
+    @cached_property
     def recorded_rows(self) -> int | None:
         """The number of live rows; None if the manifest does not record all row counts."""
         return self._totals.num_live_rows
