@@ -108,7 +108,7 @@ class TelemetryHandler(logging.Handler):
             if telemetry is not None:
                 telemetry.convert(event, record)
         except Exception as error:  # noqa: BLE001  # whatever OpenTelemetry raises must not make the run fail
-            _logger.warning("%s is not exported: %s: %s", event.event_type_value, type(error).__name__, error)
+            _logger.warning("event %s is not exported: %s: %s", event.event_type_value, type(error).__name__, error)
 
 
 @lru_cache(maxsize=1)

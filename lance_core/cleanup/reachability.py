@@ -59,8 +59,8 @@ class Survey:
         verified: maps each owner to the last version that refers to it, among the versions to be removed. The files of
             these owners are not part of a write in progress.
         oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, an
-            unreferenced file is removed only if it is not newer than this version. It is None, so that there is no such
-            limit, if a version newer than the oldest kept version is removed.
+            unreferenced file is removed only if it is not newer than this version. If a version newer than the oldest
+            kept version is removed, the value is None, and this limit does not apply.
         branches: the branches that descend from the line.
         branch_manifests: the manifests of branches that were taken into account.
         referenced_branches: branches created from a version that the policy selects or that no longer exists.

@@ -160,7 +160,7 @@ class BatchUDFCheckpoint:
             connection.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?)", (*info, sink.getvalue().to_pybytes()))
 
     def get_fragment(self, fragment_id: int) -> str | None:
-        """Return the text that was stored for a fragment; None if there is none."""
+        """Return the text that was stored for a fragment; None if no text was stored."""
         found: str | None = self._found("SELECT data FROM fragments WHERE fragment_id = ?", fragment_id)
         return found
 

@@ -72,7 +72,7 @@ class SearchedFragment:
 
     Attributes:
         content_key: identifies the rows of the fragment.
-        delete: the rows to delete, including the rows that updated rows replace; None if there are none.
+        delete: the rows to delete, including rows that are replaced by an update; None if no row is to be deleted.
         changed: the fragment with the deletion file that the task has written; None if it has written none.
         matched: the numbers of the source rows that match a row; empty if the merge inserts no rows.
         updated: the numbers of the source rows that replace rows.

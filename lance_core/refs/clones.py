@@ -125,7 +125,7 @@ def _clone(source: TableView, *, is_shallow: bool) -> Clone:
 
 
 def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
-    """Return the first blob column with, or possibly with, values that a deep clone cannot copy; None if there is none.
+    """Return the first blob column that may contain values that a deep clone cannot copy; None if no column may.
 
     Nested columns are not read; they are assumed to contain such values.
 

@@ -82,7 +82,7 @@ def clone_version(
 
 
 def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
-    """Return a version that another writer independently created in a new root; None if there is none.
+    """Return a version that another writer created in the new root at the same time; None if no other writer did.
 
     Raises:
         CommitOutcomeUnknownError: this cannot be determined, because versions were removed in the meantime.

@@ -106,7 +106,7 @@ class LanceSchema:
         return self._at(trail_of(self.record.fields, name))
 
     def field_case_insensitive(self, name: str) -> LanceField | None:
-        """Return the field with the given name or dotted path, ignoring case if there is no exact match; or None."""
+        """Return the field with this name or dotted path; None if no field matches, even if case is ignored."""
         exact = self.field(name)
         if exact is not None:
             return exact

@@ -244,7 +244,7 @@ def test_an_error_of_opentelemetry_causes_a_warning_and_the_run_succeeds(fails, 
         # A release whose spans have other arguments.
         monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
         monkeypatch.setattr("opentelemetry.sdk.trace.ReadableSpan", lambda name: None)
-        expected = "STEP_SUCCESS is not exported: TypeError: "
+        expected = "event STEP_SUCCESS is not exported: TypeError: "
     telemetry._telemetry.cache_clear()
     try:
         with dg.DagsterInstance.ephemeral(settings=SETTINGS) as instance:
