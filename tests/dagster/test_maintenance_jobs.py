@@ -75,7 +75,7 @@ class Lake:
     def declaration(self, name: str = "events") -> DatasetDeclaration:
         return DatasetDeclaration(
             key=name,
-            uri=self.uri,
+            uri=str(Path(self.uri).with_stem(name)),
             source=FileSource(format=SourceFormat.ENVIRONMENT),
             maintenance=MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=19)),
         )

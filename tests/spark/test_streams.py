@@ -221,7 +221,7 @@ def test_committed_epochs_are_recognized_after_compaction_and_cleanup(uri: str) 
     lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
     assert not commit_epoch(uri, "one", 1, 1)
     # Epoch 2 was the last one, and it is unknown whether Spark repeats the epoch.
-    with pytest.raises(CommitOutcomeUnknownError, match="epoch 2 of the streaming query one is committed"):
+    with pytest.raises(CommitOutcomeUnknownError, match="unknown whether epoch 2 of streaming query one was committed"):
         commit_epoch(uri, "one", 2, 2)
     assert commit_epoch(uri, "one", 3, 3)
     assert ids(uri) == [0, 0, 1, 2, 3, 9]
