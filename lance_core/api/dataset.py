@@ -501,13 +501,13 @@ class LanceDataset(Handle, ArrowDataset, PylanceClass):
         """
         checked_expression("filter", filter)
         view = self._view
-        return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
+        return [LanceFragment.of(self, view, message) for message in view.counted_manifest.message.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return the fragment with the given id, or None if it does not exist."""
         view = self._view
         record = view.find_fragment(fragment_id)
-        return None if record is None else LanceFragment.of(self, view, record)
+        return None if record is None else LanceFragment.of(self, view, record.message)
 
     def fragment_ids(self) -> Bitmap:
         """Return the ids of all fragments of this version."""

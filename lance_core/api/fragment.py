@@ -26,6 +26,7 @@ from lance_core.scan.scanner import LanceScanner
 from lance_core.scan.table_view import Destination
 from lance_core.scan.take import take_rows
 from lance_core.schema.lance_schema import LanceSchema
+from lance_core.table.fragment import Fragment
 from lance_core.write.request import WriteRequest, requested_version
 from lance_core.write.write import stage_rows
 
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
     from lance_core.columns.column_values import ColumnValues
     from lance_core.file.session import Session
+    from lance_core.proto import pb_table
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.scan.table_view import Handle, TableView
-    from lance_core.table.fragment import Fragment
     from lance_core.write.data_input import ReaderLike
     from lance_core.write.progress import FragmentWriteProgress
 
@@ -61,7 +62,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
         InvalidInputError: the version has no such fragment.
     """
 
-    __slots__ = ("_dataset", "_record", "_view")
+    __slots__ = ("_dataset", "_message", "_view")
 
     def __init__(self, dataset: Handle, fragment_id: int) -> None:
         """Look up the fragment; nothing is read."""
@@ -73,16 +74,21 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
             )
         self._dataset = dataset
         self._view = view
-        self._record = record
+        self._message = record.message
 
     @classmethod
-    def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
+    def of(cls, dataset: Handle, view: TableView, message: pb_table.DataFragment) -> Self:
         """Return a handle to a fragment of a version that ``dataset`` has checked out, now or earlier."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
-        handle._record = record
+        handle._message = message
         return handle
+
+    @property
+    def _record(self) -> Fragment:
+        """The record of the fragment; not an attribute, because tables have thousands of fragments."""
+        return Fragment(self._message)
 
     @staticmethod
     def create(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -161,7 +167,7 @@ class LanceFragment(ArrowFragment, PylanceClass):  # type: ignore[misc]  # pyarr
 
     def __repr__(self) -> str:
         """Return the fragment id and the data file paths as text."""
-        paths = [file.path for file in self._record.message.files]
+        paths = [file.path for file in self._message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 
     def __reduce__(self) -> tuple[Any, ...]:

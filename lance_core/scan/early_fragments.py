@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.table.base_paths import FileLocator
-    from lance_core.table.fragment_totals import FragmentTotals
     from lance_core.table.manifest import Manifest
 
 __all__ = ["rows_in_files", "uncounted_fragments", "with_row_counts"]
@@ -28,25 +27,19 @@ __all__ = ["rows_in_files", "uncounted_fragments", "with_row_counts"]
 _READER_THREADS: Final = 16
 
 
-def with_row_counts(
-    manifest: Manifest,
-    locator: FileLocator,
-    totals: FragmentTotals | None = None,
-    session: Session = UNCACHED,
-) -> Manifest:
+def with_row_counts(manifest: Manifest, locator: FileLocator, session: Session = UNCACHED) -> Manifest:
     """Return the manifest with the row counts of all fragments; if it already records them, it is returned unchanged.
 
     Args:
         manifest: manifest of the version.
         locator: locates the files of the version.
-        totals: the totals of the manifest, if already computed.
         session: opens the files.
 
     Raises:
         NotFoundError: a data file is missing.
         CorruptDataError: a data file is damaged.
     """
-    if totals is not None and totals.counts_every_fragment:
+    if manifest.totals.counts_every_fragment:
         return manifest
     uncounted = uncounted_fragments(manifest.message)
     if not uncounted:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
+    from lance_core.table.fragment_totals import FragmentTotals
 
 __all__ = ["ScanSource"]
 
@@ -36,8 +37,8 @@ class ScanSource:
         version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
         session: opens the files, and keeps them open for other readers.
         includes_deleted: whether deleted rows are read too.
-        live_counts: number of live rows in each fragment, if known; determining it for thousands of fragments takes
-            milliseconds.
+        totals: the totals of the version if ``fragments`` contains all its fragments; examining thousands of fragments
+            one by one takes milliseconds.
     """
 
     schema: Schema
@@ -46,7 +47,7 @@ class ScanSource:
     version_fragments: Sequence[Fragment] | None = None
     session: Session = UNCACHED
     includes_deleted: bool = False
-    live_counts: Sequence[int] | None = None
+    totals: FragmentTotals | None = None
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
         """Return a reader for one of the fragments; see :class:`FragmentReader`."""
@@ -62,7 +63,7 @@ class ScanSource:
     @cached_property
     def live_stops(self) -> npt.NDArray[np.int64]:
         """Number of live rows up to the end of each fragment, in scan order, shape (num_fragments,)."""
-        counts = self.live_counts
+        counts = None if self.totals is None else self.totals.live_counts
         if counts is None:
             counts = [self._live_rows_of(fragment) for fragment in self.fragments]
         return np.cumsum(counts, dtype=np.int64)

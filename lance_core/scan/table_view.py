@@ -31,7 +31,6 @@ from lance_core.scan.scan_source import ScanSource
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragments
-from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.lines import planned_line
 from lance_core.table.paths import is_detached_version
 
@@ -88,8 +87,7 @@ class TableView:
         session: Session | None = None,
     ) -> None:
         """Check that the manifest can be read by this library; this does not read any files."""
-        self._totals = FragmentTotals.of(manifest.message)
-        manifest.check_readable(self._totals)
+        manifest.check_readable()
         self.uri: Final = uri
         self.log: Final = log
         self.manifest: Final = manifest
@@ -209,16 +207,12 @@ class TableView:
             NotFoundError: a data file is missing.
             CorruptDataError: a data file is damaged.
         """
-        return (
-            self.manifest
-            if self._totals.counts_every_fragment
-            else with_row_counts(self.manifest, self.locator, session=self.session)
-        )
+        return with_row_counts(self.manifest, self.locator, self.session)
 
     @cached_property
     def recorded_rows(self) -> int | None:
         """The number of live rows; None if the manifest does not record all row counts."""
-        return self._totals.num_live_rows
+        return self.manifest.totals.num_live_rows
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -270,8 +264,7 @@ class TableView:
 
     @cached_property
     def _whole(self) -> ScanSource:
-        live_counts = self._totals.live_counts
-        return ScanSource(self.schema, self.fragments, self.locator, None, self.session, live_counts=live_counts)
+        return ScanSource(self.schema, self.fragments, self.locator, None, self.session, totals=self.manifest.totals)
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
         return ScanSource(self.schema, fragments, self.locator, self.fragments, self.session)

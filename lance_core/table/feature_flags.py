@@ -37,13 +37,13 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
-from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.overlay_files import overlays_enabled
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from lance_core.proto import pb_table
+    from lance_core.table.fragment_totals import FragmentTotals
 
 __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"]
 
@@ -107,12 +107,18 @@ def require_writable(message: pb_table.Manifest) -> None:
 
 
 def derive_flags(
-    message: pb_table.Manifest, *, index_section: bytes | None, stable_row_ids: bool, previous: pb_table.Manifest
+    message: pb_table.Manifest,
+    totals: FragmentTotals,
+    *,
+    index_section: bytes | None,
+    stable_row_ids: bool,
+    previous: pb_table.Manifest,
 ) -> tuple[int, int]:
     """Compute the feature flags of a new version.
 
     Args:
         message: the new version's content.
+        totals: the totals over the new version's fragments.
         index_section: the new version's serialized index section.
         stable_row_ids: whether rows of the table get stable ids; this is decided when the table is created.
         previous: the previous version, from which the sticky bits are copied.
@@ -121,7 +127,6 @@ def derive_flags(
         The flags for readers, and the flags for writers.
     """
     both = FeatureFlag(0)
-    totals = FragmentTotals.of(message)
     if totals.num_deletion_files:
         both |= FeatureFlag.DELETION_FILES
     if stable_row_ids:

@@ -11,6 +11,7 @@ Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
@@ -44,7 +45,7 @@ _NANOSECONDS: Final = 1_000_000_000
 _MAX_ROWS: Final = 2**32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The metadata of one version.
 
@@ -201,11 +202,13 @@ class Manifest:
         """Commit time: nanoseconds since the epoch, UTC."""
         return self.message.timestamp.seconds * _NANOSECONDS + self.message.timestamp.nanos
 
-    def check_readable(self, totals: FragmentTotals | None = None) -> None:
-        """Check the feature flags and the format version of every data file.
+    @cached_property
+    def totals(self) -> FragmentTotals:
+        """The totals over all fragments. They are computed only once, which takes milliseconds for a large table."""
+        return FragmentTotals.of(self.message)
 
-        Args:
-            totals: the totals of this manifest; if None, they are computed.
+    def check_readable(self) -> None:
+        """Check the feature flags and the format version of every data file.
 
         Raises:
             UnsupportedFeatureFlagError: a flag is not supported.
@@ -221,11 +224,10 @@ class Manifest:
                 f"version {self.version}: a table in format {own.value} must not have the feature flag that allows "
                 "data files of different formats"
             )
-        totals = FragmentTotals.of(self.message) if totals is None else totals
-        self._check_numbers(totals)
+        self._check_numbers()
         if self.has_stable_row_ids:
             self._check_row_ids()
-        for pair in sorted(totals.version_pairs()):
+        for pair in sorted(self.totals.version_pairs()):
             file = DataFile.from_proto(self._first_file_of(pair))
             found = file.file_version
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
@@ -251,10 +253,10 @@ class Manifest:
                 version=self.version,
             )
 
-    def _check_numbers(self, totals: FragmentTotals) -> None:
+    def _check_numbers(self) -> None:
         """Check that ids and row counts fit in row addresses: 32 bits for the fragment and 32 bits for the row."""
-        totals.check_ids()
-        num_rows = max(totals.columns.physical_rows, default=0)
+        self.totals.check_ids()
+        num_rows = max(self.totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:
             raise CorruptDataError(
                 f"version {self.version}: a fragment has {counted(num_rows, 'row')}; at most {_MAX_ROWS} are allowed",

@@ -13,14 +13,13 @@ Source: ``lance.table.Manifest``; the values that pylance 14.0.2 keeps or resets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError
 from lance_core.table.draft_content import DraftContent
 from lance_core.table.feature_flags import derive_flags
 from lance_core.table.fragment_files import drop_dead_files
-from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import is_kept_inline, serialize_manifest_file
 from lance_core.table.moved_rows import place_moved_rows
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from lance_core.proto import pb_table
     from lance_core.table.fragment import Fragment
+    from lance_core.table.fragment_totals import FragmentTotals
 
 __all__ = ["WRITER_LIBRARY", "WRITER_VERSION", "ManifestDraft", "SealedManifest"]
 
@@ -222,12 +222,17 @@ class ManifestDraft(DraftContent):
             timestamp_ns: commit time in nanoseconds since the epoch.
         """
         message = self._message
-        totals = FragmentTotals.of(message)
-        if totals.may_have_empty_fragments:
-            self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
-        if totals.may_have_dead_fields:
-            for fragment in message.fragments:
-                drop_dead_files(fragment)
+        inline = transaction if is_kept_inline(transaction) else None
+        manifest = Manifest(
+            message=message,
+            naming=self._previous.naming,
+            index_section=self._index_section,
+            transaction=inline,
+            dictionaries=self._dictionaries,
+        )
+        if self._drop_unneeded(manifest.totals):
+            # A copy does not contain the totals, which have changed.
+            manifest = replace(manifest)
         message.transaction_file = transaction_file
         message.timestamp.seconds, message.timestamp.nanos = divmod(timestamp_ns, _NANOSECONDS)
         message.writer_version.Clear()
@@ -237,22 +242,24 @@ class ManifestDraft(DraftContent):
         message.tag = ""
         message.reader_feature_flags, message.writer_feature_flags = derive_flags(
             message,
+            manifest.totals,
             index_section=self._index_section,
             stable_row_ids=self._content.has_stable_row_ids,
             previous=message,
         )
-        inline = transaction if is_kept_inline(transaction) else None
         data = serialize_manifest_file(
             message, index_section=self._index_section, transaction=inline, dictionaries=self._dictionaries
         )
-        manifest = Manifest(
-            message=message,
-            naming=self._previous.naming,
-            index_section=self._index_section,
-            transaction=inline,
-            dictionaries=self._dictionaries,
-        )
         return SealedManifest(manifest, data)
+
+    def _drop_unneeded(self, totals: FragmentTotals) -> bool:
+        """Remove fragments without live rows and data files without live fields; return whether there may be any."""
+        if totals.may_have_empty_fragments:
+            self._keep_fragments(fragment for fragment in self._message.fragments if not _is_empty(fragment))
+        if totals.may_have_dead_fields:
+            for fragment in self._message.fragments:
+                drop_dead_files(fragment)
+        return totals.may_have_empty_fragments or totals.may_have_dead_fields
 
     def _take_fragment_ids(self, num_ids: int) -> int:
         """Mark ids as used and return the first of them."""
@@ -287,7 +294,7 @@ class ManifestDraft(DraftContent):
 
     def _sort_fragments(self) -> int:
         """Sort the fragments by id and return the next free id."""
-        totals = FragmentTotals.of(self._content.message)
+        totals = self._content.totals
         totals.check_ids()
         if totals.ascending_ids is None:
             self._message.fragments.sort(key=lambda fragment: fragment.id)

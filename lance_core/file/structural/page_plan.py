@@ -9,7 +9,7 @@ therefore divided into *segments* at every page boundary of every leaf: within a
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -252,9 +252,11 @@ def _num_paced(whole: PageSegment, pace: Pace) -> int:
 def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
     if all(len(column.pages) == 1 for column in columns):
         return [start, stop]
-    edges = np.unique(np.concatenate([column.row_starts for column in columns] + [np.array([start, stop])]))
-    within: list[int] = edges[(edges >= start) & (edges <= stop)].tolist()
-    return within
+    edges = {start, stop}
+    for column in columns:
+        starts = column.row_starts_list
+        edges.update(starts[bisect_right(starts, start) : bisect_left(starts, stop)])
+    return sorted(edges)
 
 
 def _may_grow(part: PageSlice, max_bytes: int) -> bool:

@@ -5,6 +5,7 @@ import pytest
 from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
 from lance_core.proto import pb_table
 from lance_core.table.feature_flags import derive_flags, require_readable, require_writable
+from lance_core.table.fragment_totals import FragmentTotals
 
 READ_AND_WRITE = [1, 2, 4, 8, 16, 32, 128, 256, 2048]
 READ_ONLY = [1024, 16384]
@@ -60,7 +61,8 @@ def test_unique_field_ids_flag_without_a_high_water_mark_raises_corrupt_data() -
 
 
 def _derive(message: pb_table.Manifest, previous: pb_table.Manifest, **changes: object) -> tuple[int, int]:
-    return derive_flags(message, previous=previous, **{"index_section": None, "stable_row_ids": False, **changes})
+    given = {"index_section": None, "stable_row_ids": False, **changes}
+    return derive_flags(message, FragmentTotals.of(message), previous=previous, **given)
 
 
 NOTHING = pb_table.Manifest()
@@ -121,6 +123,6 @@ def test_feature_flags_mark_files_whose_version_differs_from_that_of_the_table(
     for major, minor in pairs:
         message.fragments.add().files.add(path="x", file_major_version=major, file_minor_version=minor)
     expected = (256, 256) if marked else (0, 0)
-    assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(0, 0)) == expected
+    assert _derive(message, _manifest(0, 0)) == expected
     # Once set, the flag is kept.
-    assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(256, 256)) == (256, 256)
+    assert _derive(message, _manifest(256, 256)) == (256, 256)

@@ -125,4 +125,4 @@ def test_unknown_file_version_pair_in_a_manifest_raises_corrupt_data() -> None:
     message.data_format.file_format, message.data_format.version = "lance", "2.1"
     manifest = Manifest(message=message, naming=ManifestNaming.V2)
     with pytest.raises(CorruptDataError):
-        manifest.check_readable(FragmentTotals.of(message))
+        manifest.check_readable()
