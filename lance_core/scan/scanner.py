@@ -73,6 +73,9 @@ _BUFFER_VARIABLE: Final = "LANCE_DEFAULT_IO_BUFFER_SIZE"
 _BATCH_BYTES: Final = 64 * 1024 * 1024
 """Approximate maximum size of a batch in bytes, if no batch size is requested. A single row may exceed it."""
 
+_MAX_RUN_ROWS: Final = 1024 * 1024
+"""Maximum number of rows in a chunk of a table, if no batch size is requested. Batches are smaller."""
+
 _FIRST_FILTERED: Final = 8
 """Number of fragments in the first group that is read together if there is a filter and no limit: most filters find few
 rows, so the first rows come from several fragments."""
@@ -187,6 +190,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
             self._offset, self._limit = row_range[0], row_range[1] - row_range[0]
         self._sizes = BatchSizes.of(batch_size, batch_size_bytes, strict_batch_size)
         self._config = _read_config(self._sizes.rows, io_buffer_size, use_stats)
+        self._run_rows = self._config.batch_rows
         if include_deleted_rows and ROW_ID_NAME not in self._projection.schema.names:
             raise InvalidInputError("include_deleted_rows is set, but the columns do not include _rowid")
         plan_ranges((), offset=self._offset, limit=self._limit)
@@ -232,7 +236,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
 
     def to_table(self) -> pa.Table:
         """Return the rows in memory."""
-        batches = list(self.to_batches())
+        batches = list(self._in_runs().to_batches())
         if batches and not self.projected_schema.names:
             # A table without columns keeps its number of rows only if it is created from such batches.
             return pa.Table.from_batches(batches)
@@ -343,6 +347,14 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
         twin.__dict__.update(self.__dict__)
         return twin
 
+    def _in_runs(self) -> Self:
+        """Return the same scan, but with all rows that are decoded together in one batch, if no size was requested."""
+        if self._sizes != BatchSizes() or self._projection.computed is not None:
+            return self
+        larger = copy(self)
+        larger._run_rows = _MAX_RUN_ROWS
+        return larger
+
     def _read_replanned(self, **arguments: Any) -> pa.Table:
         """Return the rows of a scan in which some arguments are replaced."""
         return type(self)(self._source, **{**self._arguments, **arguments}).to_table()
@@ -386,7 +398,7 @@ class LanceScanner(Scanner, PylanceClass):  # type: ignore[misc]  # pyarrow has 
     def _range_batches(self) -> Iterator[_Rows]:
         """Yield the rows of the ranges that offset and limit select."""
         for reader, rows in self._ranges():
-            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._config):
+            for batch in reader.runs(self._columns.stored, rows.start, rows.stop, self._config, self._run_rows):
                 yield reader, batch
 
     def _matching_batches(self) -> Iterator[_Rows]:

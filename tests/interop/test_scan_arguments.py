@@ -101,6 +101,15 @@ def test_batches_exceed_the_byte_limit_only_if_they_have_one_row(uri: str) -> No
     assert pa.Table.from_batches(batches).equals(dataset.to_table())
 
 
+def test_table_has_a_chunk_per_decoded_page_unless_a_batch_size_is_requested(tmp_path: Path) -> None:
+    written = pa.table({"a": range(20_000), "b": [f"{each}" for each in range(20_000)]})
+    dataset = lance_core.write_dataset(written, tmp_path / "table")
+    assert [batch.num_rows for batch in dataset.to_batches()] == [8192, 8192, 3616]
+    assert [batch.num_rows for batch in dataset.to_table().to_batches()] == [20_000]
+    assert [batch.num_rows for batch in dataset.to_table(batch_size=8000).to_batches()] == [8000, 8000, 4000]
+    assert dataset.to_table().equals(written)
+
+
 @pytest.mark.parametrize("arguments", WITH_DELETED, ids=str)
 @pytest.mark.parametrize("of_fragment", [False, True], ids=["dataset", "fragment"])
 def test_deleted_rows_are_returned_as_in_pylance(uri: str, arguments: dict[str, Any], of_fragment: bool) -> None:
