@@ -45,8 +45,8 @@ def version_info(manifest: Manifest) -> Version:
         timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)
     except (ValueError, OverflowError, OSError):
         timestamp = datetime.fromtimestamp(0)
-    written = manifest.as_written
-    totals = manifest.totals if written is None else FragmentTotals.of(written.message)
+    recorded = manifest.message if manifest.as_written is None else manifest.as_written.message
+    totals = FragmentTotals.of(recorded)
     counts = {
         "total_data_file_rows": totals.physical_rows,
         "total_data_files": totals.num_files,
