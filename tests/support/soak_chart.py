@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -40,9 +42,11 @@ def write_chart(path: Path, samples: Sequence[Sample], kills: Sequence[float]) -
         top = _TOP + place * (_HEIGHT + _GAP)
         values = [getattr(sample, name) / unit for sample in samples]
         most = max(values)
-        points = " ".join(
-            f"{_LEFT + sample.seconds / end * _WIDTH:.1f},{top + _HEIGHT - value / most * _HEIGHT:.1f}"
-            for sample, value in zip(samples, values, strict=True)
+        points = _points(
+            [
+                (_LEFT + sample.seconds / end * _WIDTH, top + _HEIGHT - value / most * _HEIGHT)
+                for sample, value in zip(samples, values, strict=True)
+            ]
         )
         parts += [
             f'<text x="{_LEFT}" y="{top - 8}" font-weight="bold">{_TITLES[name]}</text>',
@@ -60,3 +64,10 @@ def write_chart(path: Path, samples: Sequence[Sample], kills: Sequence[float]) -
         x = _LEFT + share * _WIDTH
         parts.append(f'<text x="{x:.0f}" y="{bottom}" text-anchor="middle">{share * end / 60:.3g} min</text>')
     path.write_text("\n".join([*parts, "</svg>", ""]))
+
+
+def _points(points: Iterable[tuple[float, float]]) -> str:
+    """Return the points of a line, without those between the lowest and the highest point of the same pixel column."""
+    columns = [list(each) for _, each in groupby(points, lambda point: int(point[0]))]
+    kept = [{min(each, key=itemgetter(1)), max(each, key=itemgetter(1))} for each in columns]
+    return " ".join(f"{x:.1f},{y:.1f}" for each in kept for x, y in sorted(each))
